@@ -1,0 +1,100 @@
+package dag
+
+import "time"
+
+// DAGUpdate is one DAG as the bundle holds it now.
+type DAGUpdate struct {
+	DAG *DAG
+	// Source says where the file came from: a commit, or "".
+	Source string
+	// Next is the planned next run, nil for none.
+	Next *PlannedRun
+	// Paused is the state for a DAG that is seen for the first time.
+	Paused bool
+}
+
+// DAGFilter narrows a list of DAGs. Zero lists all.
+type DAGFilter struct {
+	IDs        []string
+	OnlyActive bool
+}
+
+// DAGRow is a DAG as the state database holds it.
+type DAGRow struct {
+	DagID       string `json:"dag_id"`
+	FileLoc     string `json:"fileloc"`
+	Owner       string `json:"owner"`
+	Schedule    string `json:"schedule"`
+	Description string `json:"description"`
+	IsPaused    bool   `json:"is_paused"`
+	// IsStale is set while the file is gone or broken; StaleReason says which.
+	IsStale     bool        `json:"is_stale"`
+	StaleReason string      `json:"stale_reason,omitempty"`
+	VersionID   int64       `json:"dag_version_id"`
+	VersionHash string      `json:"version_hash"`
+	Source      string      `json:"source,omitempty"`
+	Next        *PlannedRun `json:"next_run"`
+	// ActiveRuns counts queued and running runs that are not backfills.
+	ActiveRuns int       `json:"active_runs"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// NewRun asks for a run with its task instances.
+type NewRun struct {
+	Run       Run // ID zero; VersionID set
+	Instances []NewInstance
+	// Next is stored as the DAG's next planned run in the same transaction when
+	// AdvanceNext is set (nil for none); PlannedFor guards it: the DAG's next
+	// run must still be due at that instant, else another scheduler was first
+	// and nothing is made.
+	AdvanceNext bool
+	Next        *PlannedRun
+	PlannedFor  time.Time
+}
+
+// NewInstance is one task instance to make.
+type NewInstance struct {
+	TaskID         string
+	Operator       string
+	Queue          string
+	Pool           string
+	PoolSlots      int
+	PriorityWeight int
+	MaxTries       int
+}
+
+// CreatedRun reports on one NewRun.
+type CreatedRun struct {
+	Run Run
+	// Existed is set when the run id or logical date was taken; Run is then the
+	// one that was there. Overtaken when PlannedFor did not match.
+	Existed   bool
+	Overtaken bool
+}
+
+// ScheduleReport says what one scheduling pass did.
+type ScheduleReport struct {
+	// Runs that were looked at, with the decision that was applied.
+	Runs []ScheduledRun
+	// Queued counts instances that became queued.
+	Queued int
+	// Now is the database's time in the pass.
+	Now time.Time
+}
+
+// ScheduledRun is one run of a scheduling pass.
+type ScheduledRun struct {
+	Run      Run
+	Decision Decision
+}
+
+// ClaimParams asks for work.
+type ClaimParams struct {
+	WorkerID string
+	Hostname string
+	PID      int
+	// Queues to take from; empty for all.
+	Queues []string
+	N      int
+	Lease  time.Duration
+}

@@ -1,0 +1,97 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// Operator runs one kind of task. One value serves all attempts, concurrently.
+type Operator interface {
+	// Spec describes the operator's keys to the loader and the documentation.
+	Spec() dag.OperatorSpec
+	// Run makes one attempt. It returns when the work and every process that it
+	// started have ended, and soon after ctx is done: context.Cause(ctx) says
+	// why (ErrTimeout, ErrLeaseLost, ErrStopping). It classifies what it
+	// knows; the caller recovers a panic as a failure.
+	Run(ctx context.Context, t *Task) dag.Outcome
+}
+
+// Task is what one attempt gets.
+type Task struct {
+	DAG *dag.DAG
+	Def *dag.Task
+	TI  dag.TaskInstance
+	Run dag.Run
+	// Args are Def.Args with the instance's payload merged over them, rendered.
+	// Durations are float64 seconds, as dag.FieldDuration says.
+	Args map[string]any
+	// Log is the attempt's log. Writes are safe for concurrent use, bounded and
+	// masked; a line is best written whole.
+	Log io.Writer
+	// Progress shows how far the attempt is; calls are cheap and may be dropped.
+	Progress func(Progress)
+	// Connection finds a connection by id; the error names the id and says how
+	// to add it.
+	Connection func(ctx context.Context, id string) (dag.Connection, error)
+	// XCom reads a value of an upstream task: mapIndex nil gives the value of an
+	// unmapped task, or a JSON list for a mapped one. nil when there is none.
+	XCom func(ctx context.Context, taskID, key string, mapIndex *int) (json.RawMessage, error)
+	// Trigger makes a run of another DAG and returns its run id; making the same
+	// run id twice is not an error.
+	Trigger func(ctx context.Context, r TriggerRequest) (runID string, err error)
+	// StillMine asks the state database whether the lease still holds; an
+	// operator with an effect outside asks just before it commits the effect.
+	StillMine func(ctx context.Context) error
+	// Dir is the folder of the DAG's file, absolute: relative paths in a step
+	// start here.
+	Dir string
+	// ScratchDir is a folder of this attempt alone, removed afterwards.
+	ScratchDir string
+	// Marker is set in the environment of every child process as AIRLOCK_ATTEMPT,
+	// so that what a killed worker left behind can be found.
+	Marker string
+	// IdempotencyKey of the effect: dag/task/run/map index, or what the step says.
+	IdempotencyKey string
+	// Detail keeps a JSON value beside the attempt's record.
+	Detail func(v any)
+	Clock  dag.Clock
+}
+
+// Progress is how far an attempt is.
+type Progress struct {
+	// Fraction is 0 to 1, or negative when unknown.
+	Fraction float64
+	// ETA is the time left, 0 when unknown.
+	ETA time.Duration
+	// Text is a few words: "1.2x, 340 frames".
+	Text string
+}
+
+// TriggerRequest asks for a run of another DAG.
+type TriggerRequest struct {
+	DagID       string
+	RunID       string // made from the asking task instance when empty
+	LogicalDate *time.Time
+	Conf        map[string]any
+}
+
+// Causes of a cancelled attempt.
+var (
+	// ErrTimeout: execution_timeout passed; the attempt failed.
+	ErrTimeout = cause("execution_timeout passed")
+	// ErrLeaseLost: the lease could not be renewed; nothing may be written any more.
+	ErrLeaseLost = cause("the lease was lost")
+	// ErrStopping: the worker is shutting down and its limit has passed; the
+	// attempt is handed back.
+	ErrStopping = cause("the worker is stopping")
+	// ErrCleared: a person cleared the instance while it ran.
+	ErrCleared = cause("the task was cleared")
+)
+
+type cause string
+
+func (c cause) Error() string { return string(c) }

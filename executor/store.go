@@ -1,0 +1,98 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// CatalogStore holds the DAGs and their versions.
+type CatalogStore interface {
+	// SyncDAGs records what the bundle holds now, in one transaction: each DAG's
+	// row and (when its content changed) a new version, with the next run that
+	// the scheduler planned. It returns the version id of each.
+	SyncDAGs(ctx context.Context, updates []dag.DAGUpdate) ([]int64, error)
+	// MarkStale marks DAGs whose file is gone or broken: they start no new runs.
+	// SyncDAGs makes them active again.
+	MarkStale(ctx context.Context, dagIDs []string, reason string) error
+	// SetImportErrors replaces all recorded problems of files.
+	SetImportErrors(ctx context.Context, problems []dag.Problem) error
+	// DAGRows lists the DAGs with their present version, sorted by id.
+	DAGRows(ctx context.Context, filter dag.DAGFilter) ([]dag.DAGRow, error)
+	// Version loads the DAG of a version id.
+	Version(ctx context.Context, id int64) (*dag.DAG, error)
+}
+
+// SchedulerStore is what the scheduler loop needs.
+type SchedulerStore interface {
+	// Now is the state database's clock: leases and due times are measured by it.
+	Now(ctx context.Context) (time.Time, error)
+	// DueDAGs lists active, unpaused DAGs whose next run is due, oldest first,
+	// with the number of their unfinished runs.
+	DueDAGs(ctx context.Context, limit int) ([]dag.DAGRow, error)
+	// CreateRuns makes runs with all their task instances, each in its own
+	// all-or-nothing step of one transaction. A run that exists already
+	// (by run id or logical date) is reported and changes nothing but the next run.
+	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
+	// Schedule takes up to limit runs that need a look, locks them so that no
+	// other scheduler takes them, asks decide for each, and applies the
+	// decisions, all in one transaction; decide is pure and may be called again
+	// when the transaction is repeated. Ready instances become queued as far as
+	// pools and limits leave slots, else scheduled.
+	Schedule(ctx context.Context, limit int, decide func(*dag.RunSnapshot) (dag.Decision, error)) (dag.ScheduleReport, error)
+	// ExpandTask replaces the unexpanded instance (map index -1, state none) of
+	// a mapped task by one instance a payload, or marks it skipped when there is
+	// none. It reports false when the instance is not there any more.
+	ExpandTask(ctx context.Context, runID int64, taskID string, payloads []json.RawMessage) (bool, error)
+	// FailExpansion seals a mapped task whose sources could not be read.
+	FailExpansion(ctx context.Context, runID int64, taskID string, letter dag.DeadLetter, events []dag.Event) error
+	// NextWake is the earliest instant at which DueDAGs, Schedule or Expired
+	// will have something to do, as far as the tables say now; zero for never.
+	NextWake(ctx context.Context) (time.Time, error)
+	// SetNextRun stores the planned next run of a DAG (nil for none).
+	SetNextRun(ctx context.Context, dagID string, next *dag.PlannedRun) error
+	// Expired lists running instances whose lease has ended.
+	Expired(ctx context.Context, limit int) ([]dag.Claim, error)
+	// LatestScheduledRun is the newest scheduled or backfilled run of a DAG;
+	// nil when there is none.
+	LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error)
+	XComReader
+}
+
+// WorkerStore is what the worker loop needs.
+type WorkerStore interface {
+	// Claim takes up to N queued instances: state running, fence + 1, lease
+	// begun, all in one transaction.
+	Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error)
+	// Renew extends leases and lists those that are not held any more.
+	Renew(ctx context.Context, leases []dag.Lease, lease time.Duration) (lost []dag.Lease, err error)
+	// Apply writes many results in one commit. Each is all-or-nothing with its
+	// attempt, letter, XComs and events; a stale one writes nothing and does not
+	// disturb the others.
+	Apply(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, error)
+	// StillMine tells whether the lease is held at this instant.
+	StillMine(ctx context.Context, l dag.Lease) (bool, error)
+	// CreateRuns serves trigger_dag_run.
+	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
+	// Version loads the DAG of a version id.
+	Version(ctx context.Context, id int64) (*dag.DAG, error)
+	XComReader
+}
+
+// XComReader reads what tasks left for each other.
+type XComReader interface {
+	// XCom is the value of one instance (mapIndex set), or of all instances of
+	// the task: a plain value when it is not mapped, else a JSON list by map
+	// index. nil when there is none.
+	XCom(ctx context.Context, dagID, runID, taskID, key string, mapIndex *int) (json.RawMessage, error)
+}
+
+// SettingsStore reads connections and variables.
+type SettingsStore interface {
+	// Connection finds a connection; the error has dag.ErrNotFound.
+	Connection(ctx context.Context, id string) (dag.Connection, error)
+	// Variables lists all variables.
+	Variables(ctx context.Context) ([]dag.Variable, error)
+}
