@@ -72,6 +72,14 @@ type CreatedRun struct {
 	Overtaken bool
 }
 
+// SchedulePass says which runs a scheduling pass looks at.
+type SchedulePass struct {
+	Limit int
+	// OnlyRun, when not 0, restricts the pass to one run, and looks at it though
+	// its DAG is paused: that is how a test run is driven.
+	OnlyRun int64
+}
+
 // ScheduleReport says what one scheduling pass did.
 type ScheduleReport struct {
 	// Runs that were looked at, with the decision that was applied.
@@ -97,4 +105,6 @@ type ClaimParams struct {
 	Queues []string
 	N      int
 	Lease  time.Duration
+	// OnlyRun, when not 0, takes instances of that run alone.
+	OnlyRun int64
 }

@@ -36,12 +36,12 @@ type SchedulerStore interface {
 	// all-or-nothing step of one transaction. A run that exists already
 	// (by run id or logical date) is reported and changes nothing but the next run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
-	// Schedule takes up to limit runs that need a look, locks them so that no
+	// Schedule takes up to pass.Limit runs that need a look, locks them so that no
 	// other scheduler takes them, asks decide for each, and applies the
 	// decisions, all in one transaction; decide is pure and may be called again
 	// when the transaction is repeated. Ready instances become queued as far as
 	// pools and limits leave slots, else scheduled.
-	Schedule(ctx context.Context, limit int, decide func(*dag.RunSnapshot) (dag.Decision, error)) (dag.ScheduleReport, error)
+	Schedule(ctx context.Context, pass dag.SchedulePass, decide func(*dag.RunSnapshot) (dag.Decision, error)) (dag.ScheduleReport, error)
 	// ExpandTask replaces the unexpanded instance (map index -1, state none) of
 	// a mapped task by one instance a payload, or marks it skipped when there is
 	// none. It reports false when the instance is not there any more.
@@ -72,6 +72,9 @@ type WorkerStore interface {
 	// attempt, letter, XComs and events; a stale one writes nothing and does not
 	// disturb the others.
 	Apply(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, error)
+	// PutEvents stores events that go with no state change (on_execute_callback),
+	// before the attempt begins; one whose key is there already is left alone.
+	PutEvents(ctx context.Context, events []dag.Event) error
 	// StillMine tells whether the lease is held at this instant.
 	StillMine(ctx context.Context, l dag.Lease) (bool, error)
 	// CreateRuns serves trigger_dag_run.
