@@ -20,6 +20,7 @@ func TransitionTable() []TransitionRule {
 		{StateNone, StateSuccess, "scheduler", "an empty task needs no worker"},
 		{StateNone, StateSkipped, "scheduler", "trigger rule, branch or short circuit skips it; a mapped task of length 0; run timed out"},
 		{StateNone, StateUpstreamFailed, "scheduler", "trigger rule cannot hold any more"},
+		{StateNone, StateFailed, "scheduler", "a mapped task whose sources cannot be read: sealed in the same transaction"},
 		{StateNone, StateRemoved, "scheduler", "mapped instance beyond what upstream made, or task gone from the DAG"},
 		{StateScheduled, StateQueued, "scheduler", "pool, run and task limits leave a slot"},
 		{StateScheduled, StateSkipped, "scheduler", "run timed out or fail_fast"},
