@@ -1,0 +1,87 @@
+# Airlock. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN     := bin/airlock
+LINT    := bin/golangci-lint
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+SOURCES  = $(shell git ls-files -co --exclude-standard '*.go' '*.sql' '*.html' '*.css' '*.js' 2>/dev/null)
+
+# What `make run` keeps between runs: the state database, logs, a small
+# warehouse. `make clean` removes it.
+export AIRLOCK_HOME ?= $(CURDIR)/.airlock
+
+# The packages whose code runs in several goroutines at once: `make race`.
+RACE := ./executor/... ./callbacks/... ./sql/store/... ./cmd/...
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(BIN) ## build the one static binary, bin/airlock
+
+$(BIN): $(SOURCES) go.mod go.sum
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/airlock
+
+.PHONY: run
+run: build ## run examples/media_ingest.yml once in the foreground, on SQLite
+	.ci/deps ffmpeg
+	mkdir -p '$(AIRLOCK_HOME)'
+	AIRLOCK_CONN_WAREHOUSE='sqlite:///$(AIRLOCK_HOME)/warehouse.db' \
+		$(BIN) dags test media_ingest --dags-folder examples
+
+.PHONY: test
+test: ## run all tests: real SQLite, MariaDB, ffmpeg, python3 and processes (installs what is missing)
+	.ci/deps ffmpeg mariadb-server python3
+	go test -timeout 20m ./...
+
+.PHONY: race
+race: ## run the concurrent packages' tests under the race detector
+	.ci/deps gcc ffmpeg mariadb-server python3
+	CGO_ENABLED=1 go test -race -short -timeout 20m $(RACE)
+
+.PHONY: test-mysql
+test-mysql: ## run the SQL suites on a private MySQL server, fetched on first use
+	.ci/test-mysql ./sql/... ./executor/operator/merge/... ./executor/operator/sql/... ./executor/operator/sqlsensor/...
+
+.PHONY: check
+check: $(LINT) ## format, vet, linter, module files, shell scripts, build
+	@echo 'gofmt'; wrong=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); \
+		[ -z "$$wrong" ] || { echo "not gofmt'd:"; echo "$$wrong"; exit 1; }
+	@for script in $$(git ls-files .ci); do \
+		if head -c 64 "$$script" | grep -q 'bash'; then bash -n "$$script"; fi; done
+	go vet ./...
+	$(LINT) run ./...
+	go mod verify
+	go mod tidy -diff
+	$(MAKE) --no-print-directory build
+
+# The linter has a module of its own, so that its few hundred dependencies stay
+# out of the binary's go.mod.
+$(LINT): .ci/tools/go.mod .ci/tools/go.sum
+	cd .ci/tools && CGO_ENABLED=0 go build -trimpath -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: lint-fix
+lint-fix: $(LINT) ## let the linter mend what it can
+	$(LINT) run --fix ./...
+
+.PHONY: bench
+bench: ## run the benchmarks, each for two seconds
+	go test -run '^$$' -bench . -benchmem -benchtime 2s ./...
+
+.PHONY: cover
+cover: ## measure test coverage and print the packages' shares
+	.ci/deps ffmpeg mariadb-server python3
+	go test -timeout 20m -coverpkg ./... -coverprofile coverage.out ./...
+	go tool cover -func coverage.out | tail -n 1
+
+.PHONY: image
+image: ## build the container image airlock:VERSION
+	docker build --build-arg VERSION='$(VERSION)' -t 'airlock:$(VERSION)' .
+
+.PHONY: clean
+clean: ## remove what builds and runs left here
+	rm -rf bin .airlock media_ingest coverage.out
