@@ -264,3 +264,12 @@ type ErrorRule struct {
 	// ErrorCode is the code that the match gives to the failure.
 	ErrorCode string `json:"error_code,omitempty"`
 }
+
+// RetriesFor is the failures budget for an error code: the policy's, unless the
+// queue's policy narrows that code.
+func (p RetryPolicy) RetriesFor(code string) int {
+	if c, ok := p.ByCode[code]; ok {
+		return c.MaxRetries
+	}
+	return p.Retries
+}

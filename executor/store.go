@@ -37,11 +37,12 @@ type SchedulerStore interface {
 	// (by run id or logical date) is reported and changes nothing but the next run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Schedule takes up to pass.Limit runs that need a look, locks them so that no
-	// other scheduler takes them, asks decide for each, and applies the
+	// other scheduler takes them, asks decide for each
+	// (with the database's time), and applies the
 	// decisions, all in one transaction; decide is pure and may be called again
 	// when the transaction is repeated. Ready instances become queued as far as
 	// pools and limits leave slots, else scheduled.
-	Schedule(ctx context.Context, pass dag.SchedulePass, decide func(*dag.RunSnapshot) (dag.Decision, error)) (dag.ScheduleReport, error)
+	Schedule(ctx context.Context, pass dag.SchedulePass, decide func(s *dag.RunSnapshot, now time.Time) (dag.Decision, error)) (dag.ScheduleReport, error)
 	// ExpandTask replaces the unexpanded instance (map index -1, state none) of
 	// a mapped task by one instance a payload, or marks it skipped when there is
 	// none. It reports false when the instance is not there any more.
