@@ -59,14 +59,14 @@ type ScheduleKind string
 
 // Kinds of schedule.
 const (
-	ScheduleNone                      ScheduleKind = "none" // manual runs only
-	ScheduleOnce                      ScheduleKind = "once"
-	ScheduleContinuous                ScheduleKind = "continuous"
-	ScheduleCronTrigger               ScheduleKind = "cron_trigger"       // Airflow 3's default for cron texts
-	ScheduleCronInterval              ScheduleKind = "cron_data_interval" // Airflow 2's default
-	ScheduleDelta                     ScheduleKind = "delta_trigger"
-	ScheduleDeltaIntervalScheduleKind              = "delta_data_interval"
-	ScheduleEvents                    ScheduleKind = "events"
+	ScheduleNone          ScheduleKind = "none" // manual runs only
+	ScheduleOnce          ScheduleKind = "once"
+	ScheduleContinuous    ScheduleKind = "continuous"
+	ScheduleCronTrigger   ScheduleKind = "cron_trigger"       // Airflow 3's default for cron texts
+	ScheduleCronInterval  ScheduleKind = "cron_data_interval" // Airflow 2's default
+	ScheduleDelta         ScheduleKind = "delta_trigger"
+	ScheduleDeltaInterval ScheduleKind = "delta_data_interval"
+	ScheduleEvents        ScheduleKind = "events"
 )
 
 // Schedule is a timetable as data. Package dag/timetable gives it meaning.
