@@ -1,8 +1,3 @@
-// Package proc runs child processes so that none outlives its attempt: each in
-// a process group of its own, with a time to end in peace after one SIGTERM
-// (and SIGCONT) and SIGKILL for the whole group after it.
-//
-// It imports the standard library and golang.org/x/sys only.
 package proc
 
 import (
@@ -30,7 +25,8 @@ type Command struct {
 	Stderr io.Writer
 	// Grace is the time between SIGTERM and SIGKILL; DefaultGrace when 0.
 	Grace time.Duration
-	// Marker is the value of MarkerEnv.
+	// Marker is the value of MarkerEnv in the child's environment; nothing is
+	// added when it is empty.
 	Marker string
 	// Started, when set, is called once with the child's pid.
 	Started func(pid int)
@@ -51,4 +47,16 @@ type Result struct {
 	Duration    time.Duration
 	// UserTime and SystemTime are the child's own CPU use.
 	UserTime, SystemTime time.Duration
+}
+
+// Process is a process that was found by its marker.
+type Process struct {
+	PID, PPID int
+	// Marker is the value of MarkerEnv in its environment.
+	Marker string
+	// Args is its command line.
+	Args []string
+	// StartTicks is when it began, in clock ticks since the machine booted:
+	// with the pid it names the process for good.
+	StartTicks uint64
 }

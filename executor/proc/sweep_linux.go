@@ -1,0 +1,210 @@
+//go:build linux
+
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// killWait is how long a process may take to vanish after SIGKILL.
+const killWait = 5 * time.Second
+
+// Sweep ends every process whose environment has MarkerEnv with this value, or
+// with a value that begins with it and a slash, whatever its group or session:
+// SIGTERM and SIGCONT once, SIGKILL when grace has passed (at once when it is
+// 0). It goes on until none is left, so that one which forks meanwhile does
+// not get away, and returns how many it ended. The error names processes that
+// would not end. This process is never touched; nor is one that replaced its
+// own environment (`env -i`) or that another user owns.
+func Sweep(marker string, grace time.Duration) (int, error) {
+	if marker == "" {
+		return 0, errors.New("sweep: an empty marker would mean every attempt")
+	}
+	seen := map[string]bool{}
+	defer collect(seen)
+	left := marked(marker, seen, syscall.SIGTERM, syscall.SIGCONT)
+	if len(left) == 0 {
+		return 0, nil
+	}
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	if grace > 0 {
+		end := time.NewTimer(grace)
+		defer end.Stop()
+	wait:
+		for {
+			select {
+			case <-end.C:
+				break wait
+			case <-poll.C:
+				if left = marked(marker, seen); len(left) == 0 {
+					return len(seen), nil
+				}
+			}
+		}
+	}
+	end := time.NewTimer(killWait)
+	defer end.Stop()
+	for {
+		if left = marked(marker, seen, syscall.SIGKILL); len(left) == 0 {
+			return len(seen), nil
+		}
+		select {
+		case <-poll.C:
+		case <-end.C:
+			pids := make([]string, len(left))
+			for i, p := range left {
+				pids[i] = strconv.Itoa(p.PID)
+			}
+			return len(seen), fmt.Errorf("sweep: processes %s did not end after SIGKILL", strings.Join(pids, ", "))
+		}
+	}
+}
+
+// marked sends the signals to each marked process, notes it in seen, and lists
+// them.
+func marked(marker string, seen map[string]bool, sigs ...syscall.Signal) []Process {
+	var out []Process
+	visit(marker, func(p Process, handle *os.Process) {
+		seen[strconv.Itoa(p.PID)+"@"+strconv.FormatUint(p.StartTicks, 10)] = true
+		for _, sig := range sigs {
+			_ = handle.Signal(sig) // gone meanwhile: the next look will not find it
+		}
+		out = append(out, p)
+	})
+	return out
+}
+
+// Leftovers lists the processes that Sweep with the same text would end.
+func Leftovers(prefix string) ([]Process, error) {
+	if prefix == "" {
+		return nil, errors.New("leftovers: an empty marker would mean every attempt")
+	}
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		return nil, fmt.Errorf("leftovers: processes cannot be listed: %w", err)
+	}
+	var out []Process
+	visit(prefix, func(p Process, _ *os.Process) { out = append(out, p) })
+	return out, nil
+}
+
+// visit calls f for every marked process with a handle on it. The handle is
+// taken before the environment is read, so that a number which was given to a
+// new process meanwhile is never signalled.
+func visit(marker string, f func(Process, *os.Process)) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	self := os.Getpid()
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == self {
+			continue
+		}
+		if _, ok := markerOf(pid, marker); !ok { // the cheap look first: most are not ours
+			continue
+		}
+		handle, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if value, ok := markerOf(pid, marker); ok {
+			p := describe(pid)
+			p.Marker = value
+			f(p, handle)
+		}
+		_ = handle.Release()
+	}
+}
+
+// collect waits for swept orphans where this process is the first one of a
+// container and has inherited them.
+func collect(seen map[string]bool) {
+	if os.Getpid() != 1 {
+		return
+	}
+	for id := range seen {
+		pid, _, _ := strings.Cut(id, "@")
+		if n, err := strconv.Atoi(pid); err == nil {
+			_, _ = syscall.Wait4(n, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+// groupRuns tells whether a process group has a member that is more than an
+// exit status nobody has collected.
+func groupRuns(pgid int) bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if f := statFields(pid); len(f) > 2 && f[2] == strconv.Itoa(pgid) && f[0] != "Z" && f[0] != "X" {
+			return true
+		}
+	}
+	return false
+}
+
+// markerOf reads the marker of a process and tells whether it belongs to the
+// wanted one.
+func markerOf(pid int, want string) (string, bool) {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || len(env) == 0 {
+		return "", false
+	}
+	value, ok := lookupEnv(env, MarkerEnv)
+	if !ok || (value != want && !strings.HasPrefix(value, strings.TrimSuffix(want, "/")+"/")) {
+		return "", false
+	}
+	return value, true
+}
+
+// lookupEnv finds a variable in an environment as /proc shows it.
+func lookupEnv(env []byte, name string) (string, bool) {
+	key := []byte(name + "=")
+	for _, entry := range bytes.Split(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, key); ok {
+			return string(value), true
+		}
+	}
+	return "", false
+}
+
+// describe reads what a person wants to know of a process; what cannot be read
+// stays zero.
+func describe(pid int) Process {
+	p := Process{PID: pid}
+	dir := "/proc/" + strconv.Itoa(pid)
+	if args, err := os.ReadFile(dir + "/cmdline"); err == nil {
+		p.Args = strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")
+	}
+	if f := statFields(pid); len(f) > 19 {
+		p.PPID, _ = strconv.Atoi(f[1])
+		p.StartTicks, _ = strconv.ParseUint(f[19], 10, 64)
+	}
+	return p
+}
+
+// statFields are the fields of /proc/PID/stat after the command's name, which
+// stands in parentheses and may hold anything: state, parent, group, session,
+// ..., and the start time as number 19.
+func statFields(pid int) []string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+}
