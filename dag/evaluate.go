@@ -1,0 +1,301 @@
+package dag
+
+import "time"
+
+// pastPoll is how long a run whose tasks wait for the previous run may go
+// without being looked at, should nothing wake it before.
+const pastPoll = 10 * time.Second
+
+// Evaluate decides what is to happen to a run at an instant. It is
+// Graph.Evaluate for callers that do not keep a Graph.
+func Evaluate(d *DAG, s *RunSnapshot, now time.Time) Decision {
+	return NewGraph(d).Evaluate(s, now)
+}
+
+// Evaluate decides what is to happen to a run at an instant: which instances
+// become ready, skipped, upstream_failed, removed or (empty tasks) succeed,
+// which mapped tasks are to be expanded, and whether the run has ended. It is
+// pure, does not change the snapshot, and settles in one call: a chain of
+// skips comes back as a whole. Its cost is linear in tasks, edges and
+// instances.
+//
+// A run in state queued is looked at as if it were running: when it may start
+// is the caller's to decide. A run that has ended gets no decision. Instances
+// that are queued or running are left alone unless the run timed out.
+//
+// A task whose instance is missing from the snapshot counts as unfinished. An
+// instance of a task that the DAG no longer has is removed if it has not
+// begun. Mapped groups are not expanded as groups: each mapped task is
+// expanded by itself.
+func (g *Graph) Evaluate(s *RunSnapshot, now time.Time) Decision {
+	if s.Run.State.Finished() {
+		return Decision{State: s.Run.State, Reason: s.Run.Reason}
+	}
+	e := newEvaluation(g, s, now)
+	if e.timedOut() {
+		return e.timeOut()
+	}
+	e.removeUnknown()
+	for _, task := range g.order {
+		e.task(task)
+	}
+	e.wakeBlockedRetries()
+	return e.finish()
+}
+
+// evaluation is the work of one Evaluate call. Instances are named by their
+// position in the snapshot, tasks by their position in the DAG.
+type evaluation struct {
+	g   *Graph
+	s   *RunSnapshot
+	now time.Time
+
+	state   []State // of each instance, with this call's changes
+	byTask  [][]int
+	unknown []int // instances whose task the DAG does not have
+	tallies []tally
+	skips   skipIndex
+	// failFast is set when the DAG stops at the first failure and has one.
+	failFast bool
+
+	out Decision
+	// held counts instances that only depends_on_past keeps from starting.
+	held int
+	// blocked lists retries that are due but wait for an upstream that was
+	// cleared meanwhile.
+	blocked []int
+}
+
+func newEvaluation(g *Graph, s *RunSnapshot, now time.Time) *evaluation {
+	e := &evaluation{
+		g: g, s: s, now: now,
+		state: make([]State, len(s.Instances)), byTask: make([][]int, len(g.dag.Tasks)),
+		tallies: make([]tally, len(g.dag.Tasks)),
+		out:     Decision{State: RunRunning},
+	}
+	for i := range s.Instances {
+		ti := &s.Instances[i]
+		e.state[i] = ti.State
+		if ti.State == "" {
+			e.state[i] = StateNone
+		}
+		task, ok := g.index[ti.TaskID]
+		if !ok {
+			e.unknown = append(e.unknown, i)
+			continue
+		}
+		e.byTask[task] = append(e.byTask[task], i)
+		if g.dag.FailFast && ti.State == StateFailed && !ignorable(&g.dag.Tasks[task]) {
+			e.failFast = true
+		}
+	}
+	e.skips = indexSkips(g, s, e.byTask)
+	return e
+}
+
+// set asks for a change of an instance.
+func (e *evaluation) set(i int, to State, reason string) {
+	ti := &e.s.Instances[i]
+	e.out.Transitions = append(e.out.Transitions, Transition{
+		TaskInstanceID: ti.ID, TaskID: ti.TaskID, MapIndex: ti.MapIndex,
+		From: e.state[i], To: to, Reason: reason,
+	})
+	e.state[i] = to
+}
+
+// lookAgain moves NextAt forward to an instant that is still ahead.
+func (e *evaluation) lookAgain(at time.Time) {
+	if at.After(e.now) && (e.out.NextAt.IsZero() || at.Before(e.out.NextAt)) {
+		e.out.NextAt = at
+	}
+}
+
+func (e *evaluation) removeUnknown() {
+	for _, i := range e.unknown {
+		switch e.state[i] {
+		case StateNone:
+			e.set(i, StateRemoved, "the DAG no longer has this task")
+		case StateUpForRetry, StateUpForReschedule:
+			// The worker finds that there is nothing to run and seals it.
+			e.retry(i, verdictRun)
+		default: // finished, or in the hands of a worker
+		}
+	}
+}
+
+// task decides for all instances of one task, whose upstream tasks are decided.
+func (e *evaluation) task(task int) {
+	instances := e.byTask[task]
+	if len(instances) == 0 {
+		e.tallies[task] = tally{total: 1}
+		return
+	}
+	t := &e.g.dag.Tasks[task]
+	if !takesPart(e.g.dag, t, &e.s.Run) {
+		for _, i := range instances {
+			if e.state[i] == StateNone {
+				e.set(i, StateRemoved, "the run is outside the task's start and end dates")
+			}
+		}
+	}
+	v, why := e.verdict(task)
+	for _, i := range instances {
+		e.instance(task, i, v, why)
+	}
+	var sum tally
+	for _, i := range instances {
+		sum.count(e.state[i])
+	}
+	e.tallies[task] = sum
+}
+
+func (e *evaluation) instance(task, i int, v verdict, why string) {
+	t := &e.g.dag.Tasks[task]
+	stopped := e.failFast && !t.IsTeardown
+	switch e.state[i] {
+	case StateNone:
+		switch {
+		case e.skipped(task, i):
+			e.set(i, StateSkipped, "a branch or short circuit skips it")
+		case v == verdictSkip:
+			e.set(i, StateSkipped, why)
+		case v == verdictUpstreamFailed:
+			e.set(i, StateUpstreamFailed, why)
+		case stopped:
+			e.set(i, StateSkipped, "fail_fast: another task failed")
+		case v == verdictRun && e.beyondSource(task, i):
+			e.set(i, StateRemoved, "its upstream made fewer values")
+		case v == verdictRun:
+			e.start(task, i, why)
+		default: // wait
+		}
+	case StateScheduled, StateQueued:
+		switch {
+		case e.skipped(task, i):
+			e.set(i, StateSkipped, "a branch or short circuit skips it")
+		case stopped:
+			e.set(i, StateSkipped, "fail_fast: another task failed")
+		}
+	case StateUpForRetry, StateUpForReschedule:
+		if stopped {
+			e.set(i, StateSkipped, "fail_fast: another task failed")
+			return
+		}
+		e.retry(i, v)
+	default: // finished, or in the hands of a worker
+	}
+}
+
+// verdict is the trigger rule's answer for a task, with the condition that
+// setups above it succeeded.
+func (e *evaluation) verdict(task int) (verdict, string) {
+	rule := e.g.rules[task]
+	if len(e.g.up[task]) == 0 || rule == Always {
+		return verdictRun, "nothing to wait for"
+	}
+	if scope := e.g.scopes[task]; len(scope) > 0 {
+		var setups tally
+		for _, s := range scope {
+			setups.add(e.tallies[s])
+		}
+		if v := judge(AllSuccess, setups, tally{}); v != verdictRun {
+			return v, "a setup above it did not succeed"
+		}
+	}
+	var up, setups tally
+	for _, u := range e.g.up[task] {
+		up.add(e.tallies[u])
+		if e.g.dag.Tasks[u].IsSetup {
+			setups.add(e.tallies[u])
+		}
+	}
+	return judge(rule, up, setups), "trigger rule " + string(rule)
+}
+
+// start makes a ready instance scheduled, or whatever it has instead.
+func (e *evaluation) start(task, i int, why string) {
+	t := &e.g.dag.Tasks[task]
+	if !pastAllows(e.g, task, e.s.Past) {
+		e.held++
+		e.lookAgain(e.now.Add(pastPoll))
+		return
+	}
+	if t.Mapped() && e.s.Instances[i].MapIndex < 0 {
+		if e.sourcesDone(task) {
+			e.out.Expand = append(e.out.Expand, t.ID)
+		}
+		return
+	}
+	if t.Operator == "empty" && len(t.Callbacks.OnExecute) == 0 && len(t.Callbacks.OnSuccess) == 0 {
+		e.set(i, StateSuccess, "an empty task needs no worker")
+		return
+	}
+	e.set(i, StateScheduled, why)
+}
+
+// sourcesDone tells whether all that a mapped task's values may come from has
+// ended: its upstream tasks, also when its rule would let it start earlier.
+func (e *evaluation) sourcesDone(task int) bool {
+	for _, list := range [][]int{e.g.up[task], e.g.sources[task]} {
+		for _, u := range list {
+			if !e.tallies[u].done() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// beyondSource tells whether a mapped instance has lost its value: an earlier
+// expansion made it, and the one mapped task that it takes its values from has
+// since lost instances.
+func (e *evaluation) beyondSource(task, i int) bool {
+	index := e.s.Instances[i].MapIndex
+	if index < 0 || e.g.rules[task] != AllSuccess || len(e.g.sources[task]) != 1 {
+		return false
+	}
+	source := e.tallies[e.g.sources[task][0]]
+	return source.removed > 0 && source.success > 0 && index >= source.success
+}
+
+// retry makes a waiting instance scheduled when it is due. It has begun, so
+// only its own outcome ends it: a rule that has turned against it since does
+// not, but an upstream that runs again is waited for.
+func (e *evaluation) retry(i int, v verdict) {
+	if at := e.s.Instances[i].NextTryAt; at != nil && at.After(e.now) {
+		e.lookAgain(*at)
+		return
+	}
+	if v == verdictWait {
+		e.blocked = append(e.blocked, i)
+		return
+	}
+	e.set(i, StateScheduled, "due")
+}
+
+// wakeBlockedRetries lets retries go that wait for upstream tasks which will
+// never run: nothing else could end them.
+func (e *evaluation) wakeBlockedRetries() {
+	if len(e.blocked) == 0 || e.progressing(len(e.blocked)) {
+		return
+	}
+	for _, i := range e.blocked {
+		e.set(i, StateScheduled, "due, and what it waits for does not move")
+	}
+	e.blocked = nil
+}
+
+// progressing tells whether something in the run will move by itself; idle is
+// the number of waiting instances that are known not to.
+func (e *evaluation) progressing(idle int) bool {
+	if len(e.out.Expand) > 0 || e.held > 0 {
+		return true
+	}
+	active := 0
+	for _, s := range e.state {
+		if s != StateNone && !s.Finished() {
+			active++
+		}
+	}
+	return active > idle
+}

@@ -1,0 +1,224 @@
+package dag
+
+import "sort"
+
+// Graph is the index of one DAG version that the pure decisions use: who
+// stands upstream and downstream of whom, in which order the tasks are looked
+// at, and which tasks decide the state of a run. Build it once with NewGraph
+// and keep it beside the version: it is immutable and safe for concurrent use.
+//
+// Tasks are named by their position in DAG.Tasks.
+type Graph struct {
+	dag   *DAG
+	index map[string]int
+	up    [][]int
+	down  [][]int
+	// order is topological: every task after all its upstream tasks. Tasks on
+	// a cycle (which the loader refuses) stand at the end in file order.
+	order []int
+	rules []TriggerRule
+	// scopes lists, for each task, the setups above it, not direct, whose
+	// teardown is not above it too: their success is an extra condition.
+	scopes [][]int
+	// sources lists the tasks whose XComs a mapped task is expanded over.
+	sources [][]int
+	// deciding marks the tasks whose states are the state of the run.
+	deciding []bool
+}
+
+// NewGraph indexes a DAG. Upstream ids that name no task are left out, so that
+// no input makes it fail; the loader reports them.
+func NewGraph(d *DAG) *Graph {
+	n := len(d.Tasks)
+	g := &Graph{
+		dag: d, index: make(map[string]int, n), up: make([][]int, n), down: make([][]int, n),
+		rules: make([]TriggerRule, n), sources: make([][]int, n), deciding: make([]bool, n),
+	}
+	for i := range d.Tasks {
+		if _, twice := g.index[d.Tasks[i].ID]; !twice {
+			g.index[d.Tasks[i].ID] = i
+		}
+	}
+	for i := range d.Tasks {
+		t := &d.Tasks[i]
+		for _, id := range t.Upstream {
+			if u, ok := g.index[id]; ok && u != i {
+				g.up[i] = append(g.up[i], u)
+				g.down[u] = append(g.down[u], i)
+			}
+		}
+		g.rules[i] = ruleOf(t)
+		g.sources[i] = g.expandSources(t)
+	}
+	g.order = g.topological()
+	g.scopes = g.setupScopes()
+	g.markDeciding()
+	return g
+}
+
+// DAG is the DAG that the graph indexes.
+func (g *Graph) DAG() *DAG { return g.dag }
+
+// Task finds a task by its id; nil when there is none.
+func (g *Graph) Task(id string) *Task {
+	if i, ok := g.index[id]; ok {
+		return &g.dag.Tasks[i]
+	}
+	return nil
+}
+
+// ruleOf is the trigger rule that counts for a task. A teardown has the
+// teardowns' own rule whatever is written, as in Airflow.
+func ruleOf(t *Task) TriggerRule {
+	switch {
+	case t.IsTeardown:
+		return AllDoneSetupSuccess
+	case t.TriggerRule == "":
+		return AllSuccess
+	default:
+		return t.TriggerRule
+	}
+}
+
+// ignorable tells whether a task's failure leaves the run's state alone.
+func ignorable(t *Task) bool { return t.IsTeardown && !t.FailDagrunOnFail }
+
+func (g *Graph) expandSources(t *Task) []int {
+	if t.Expand == nil {
+		return nil
+	}
+	var out []int
+	add := func(s ExpandSource) {
+		if i, ok := g.index[s.XCom]; ok && s.XCom != "" {
+			out = append(out, i)
+		}
+	}
+	for _, s := range t.Expand.Args {
+		add(s)
+	}
+	if t.Expand.Kwargs != nil {
+		add(*t.Expand.Kwargs)
+	}
+	sort.Ints(out)
+	return out
+}
+
+// topological orders the tasks; among tasks that are free at the same time the
+// one that stands earlier in the DAG comes first.
+func (g *Graph) topological() []int {
+	n := len(g.up)
+	waits := make([]int, n)
+	order := make([]int, 0, n)
+	for i := range g.up {
+		waits[i] = len(g.up[i])
+		if waits[i] == 0 {
+			order = append(order, i)
+		}
+	}
+	for head := 0; head < len(order); head++ {
+		for _, next := range g.down[order[head]] {
+			if waits[next]--; waits[next] == 0 {
+				order = append(order, next)
+			}
+		}
+	}
+	if len(order) < n {
+		for i := range waits {
+			if waits[i] > 0 {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
+}
+
+// markDeciding finds the leaves that decide the run: tasks that are not
+// ignorable teardowns and have nothing but such below them. A DAG of nothing
+// but ignorable teardowns is decided by its plain leaves.
+func (g *Graph) markDeciding() {
+	found := false
+	for i := range g.dag.Tasks {
+		if ignorable(&g.dag.Tasks[i]) {
+			continue
+		}
+		leaf := true
+		for _, below := range g.down[i] {
+			if !ignorable(&g.dag.Tasks[below]) {
+				leaf = false
+				break
+			}
+		}
+		g.deciding[i] = leaf
+		found = found || leaf
+	}
+	if found {
+		return
+	}
+	for i := range g.down {
+		g.deciding[i] = len(g.down[i]) == 0
+	}
+}
+
+// setupScopes finds for each task the setups above it that are still open
+// there. A setup is open for a task when it has no teardown, or when one of
+// its teardowns is not above the task. Direct setups are the trigger rule's
+// business and left out.
+func (g *Graph) setupScopes() [][]int {
+	scopes := make([][]int, len(g.up))
+	for i := range g.dag.Tasks {
+		if !g.dag.Tasks[i].IsSetup {
+			continue
+		}
+		teardowns := 0
+		closedBy := map[int]int{} // task -> how many of the setup's teardowns are above it
+		for _, below := range g.down[i] {
+			if !g.dag.Tasks[below].IsTeardown {
+				continue
+			}
+			teardowns++
+			for _, after := range g.reach(below, g.down) {
+				closedBy[after]++
+			}
+		}
+		direct := map[int]bool{}
+		for _, below := range g.down[i] {
+			direct[below] = true
+		}
+		for _, below := range g.reach(i, g.down) {
+			if direct[below] || g.dag.Tasks[below].IsTeardown {
+				continue
+			}
+			if teardowns == 0 || closedBy[below] < teardowns {
+				scopes[below] = append(scopes[below], i)
+			}
+		}
+	}
+	return scopes
+}
+
+// reach lists what can be reached from a task along the edges, without the
+// task itself, each once, in order of distance.
+func (g *Graph) reach(from int, edges [][]int) []int {
+	seen := make([]bool, len(edges))
+	seen[from] = true
+	queue := []int{from}
+	for head := 0; head < len(queue); head++ {
+		for _, next := range edges[queue[head]] {
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	return queue[1:]
+}
+
+// ids turns positions into sorted task ids.
+func (g *Graph) ids(positions []int) []string {
+	out := make([]string, 0, len(positions))
+	for _, p := range positions {
+		out = append(out, g.dag.Tasks[p].ID)
+	}
+	sort.Strings(out)
+	return out
+}
