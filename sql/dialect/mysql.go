@@ -1,0 +1,119 @@
+package dialect
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// mysqlConfig turns an address into the driver's settings.
+func mysqlConfig(t target, o Options) (*mysql.Config, error) {
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.DBName = t.user, t.password, t.database
+	c.Net, c.Addr = "tcp", net.JoinHostPort(t.host, strconv.Itoa(t.port))
+	if t.socket != "" {
+		c.Net, c.Addr = "unix", t.socket
+	}
+	c.ParseTime = true
+	c.Loc = time.UTC
+	// Matched rows, not changed ones: a guarded UPDATE that sets a row to what
+	// it was still tells that the guard held.
+	c.ClientFoundRows = true
+	c.InterpolateParams = true // one round trip a statement instead of three
+	c.Collation = "utf8mb4_bin"
+	c.MaxAllowedPacket = 0 // ask the server, so that an oversized statement is an error and not a dead line
+	c.Timeout = o.ConnectTimeout
+	c.RejectReadOnly = false // a read-only server is an error with a class of its own
+	// Broken lines come back as errors; the driver's own lines on stderr would
+	// only double them.
+	c.Logger = log.New(io.Discard, "", 0)
+	switch t.tls {
+	case "", "false":
+	case "true":
+		c.TLS = &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12}
+	default:
+		c.TLSConfig = t.tls
+	}
+	return c, nil
+}
+
+// sessionConnector sets each new connection's session before the pool uses it.
+// The isolation level is set by statement because its variable has different
+// names on MySQL 8 and on MariaDB before 11.1.
+type sessionConnector struct {
+	driver.Connector
+	statements []string
+}
+
+// Connect implements driver.Connector.
+func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ex, ok := conn.(driver.ExecerContext)
+	if !ok {
+		_ = conn.Close()
+		return nil, errors.New("the driver's connection takes no statements")
+	}
+	for _, s := range c.statements {
+		if _, err := ex.ExecContext(ctx, s, nil); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
+	cfg, err := mysqlConfig(t, o)
+	if err != nil {
+		return nil, openError(t, err)
+	}
+	base, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, openError(t, err)
+	}
+	pool := sqlx.NewDb(sql.OpenDB(sessionConnector{base, []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
+			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')", int(o.LockWait/time.Second)),
+	}}), "mysql")
+	pool.SetMaxOpenConns(o.MaxConns)
+	pool.SetMaxIdleConns(o.MaxConns)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	pool.SetConnMaxLifetime(time.Hour)
+	var version string
+	if err := pool.GetContext(ctx, &version, "SELECT VERSION()"); err != nil {
+		_ = pool.Close()
+		return nil, openError(t, err)
+	}
+	d := &DB{name: t.String(), schema: t.database, write: pool, read: pool, o: o}
+	d.kind, d.version = parseVersion(version)
+	d.caps = capsOf(d.kind, d.version)
+	return d, nil
+}
+
+// RequireSkipLocked refuses servers that are too old to be a state database.
+func (d *DB) RequireSkipLocked() error {
+	if d.kind == SQLite || d.caps.SkipLocked {
+		return nil
+	}
+	return &dag.Error{
+		Code: dag.ErrInvalid, Op: "open " + d.name, Hint: "use MySQL 8.0.1 or newer, or MariaDB 10.6 or newer",
+		Err: fmt.Errorf("%s %s cannot skip locked rows", d.kind, d.version),
+	}
+}
