@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// Config is everything that can be set. A Config from Load is complete and
+// valid; Default gives one for a home folder.
+type Config struct {
+	// Home is Airlock's folder: settings, the SQLite database, logs, the key.
+	// It comes from AIRLOCK_HOME. Default ~/airlock.
+	Home string
+	// DagsFolder is where the YAML files are, absolute. Default $AIRLOCK_HOME/dags.
+	DagsFolder string
+	// Database is the state database. Default sqlite:///$AIRLOCK_HOME/airlock.db.
+	Database DSN
+	// FernetKey encrypts stored passwords: one key, or several with commas, the
+	// first of which encrypts. Empty means the file $AIRLOCK_HOME/fernet.key,
+	// see Prepare.
+	FernetKey Secret
+	// PausedAtCreation is whether a DAG that is seen for the first time starts
+	// paused, where its file does not say. Default true, as in Airflow.
+	PausedAtCreation bool
+	// DefaultTimezone is the IANA name of the zone for DAGs that name none.
+	// Default UTC.
+	DefaultTimezone string
+
+	Scheduler Scheduler
+	Worker    Worker
+	Callbacks Callbacks
+	Logging   Logging
+}
+
+// Scheduler holds the settings of the scheduler and reaper loops.
+type Scheduler struct {
+	// Interval is the longest time between two looks at the state database.
+	// Default 1s.
+	Interval time.Duration
+	// DagsInterval is the time between two looks through the DAGs folder, besides
+	// the file system's own notices. Default 30s.
+	DagsInterval time.Duration
+	// ReapInterval is the time between two searches for leases that have ended.
+	// Default 5s.
+	ReapInterval time.Duration
+	// RunsPerPass is how many runs one transaction looks at. Default 50.
+	RunsPerPass int
+	// QueuedTimeout is how long a task instance may stay queued before it is
+	// given back to scheduled. Default 10m.
+	QueuedTimeout time.Duration
+}
+
+// Worker holds the settings of the worker loop.
+type Worker struct {
+	// Concurrency is how many task instances run at once in one process.
+	// Default 16.
+	Concurrency int
+	// Queues to take work from; empty for all. Default all.
+	Queues []string
+	// PollInterval is the longest time between two questions for work. Default 1s.
+	PollInterval time.Duration
+	// LeaseDuration is how long a claim holds without being renewed: what a dead
+	// worker held is redelivered after it. Default 30s.
+	LeaseDuration time.Duration
+	// HeartbeatInterval is the time between two renewals. Default 10s.
+	HeartbeatInterval time.Duration
+	// DrainTimeout is how long a stopping worker waits for running tasks before
+	// it ends them and hands them back. Default 30s.
+	DrainTimeout time.Duration
+}
+
+// Callbacks holds the settings of the callback dispatcher.
+type Callbacks struct {
+	// Interval is the longest time between two looks for events. Default 1s.
+	Interval time.Duration
+	// Timeout limits one delivery. Default 10s.
+	Timeout time.Duration
+	// MaxAttempts is after how many failed deliveries an event is given up, and
+	// kept as dead. Default 10.
+	MaxAttempts int
+}
+
+// Logging holds the settings of the process's own log and of task logs.
+type Logging struct {
+	// Level is debug, info, warn or error. Default info.
+	Level string
+	// Format is text or json. Default text.
+	Format string
+	// Folder is where task logs go, absolute. Default $AIRLOCK_HOME/logs.
+	Folder string
+}
+
+// Default gives the settings that hold where nothing is said, for a home folder.
+func Default(home string) Config {
+	return Config{
+		Home:             home,
+		DagsFolder:       filepath.Join(home, "dags"),
+		Database:         DSN("sqlite:///" + filepath.Join(home, "airlock.db")),
+		PausedAtCreation: true,
+		DefaultTimezone:  "UTC",
+		Scheduler: Scheduler{
+			Interval:      time.Second,
+			DagsInterval:  30 * time.Second,
+			ReapInterval:  5 * time.Second,
+			RunsPerPass:   50,
+			QueuedTimeout: 10 * time.Minute,
+		},
+		Worker: Worker{
+			Concurrency:       16,
+			PollInterval:      time.Second,
+			LeaseDuration:     30 * time.Second,
+			HeartbeatInterval: 10 * time.Second,
+			DrainTimeout:      30 * time.Second,
+		},
+		Callbacks: Callbacks{Interval: time.Second, Timeout: 10 * time.Second, MaxAttempts: 10},
+		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
+	}
+}
+
+// Validate finds what the single values cannot show: relations between them.
+// The error has dag.ErrInvalid.
+func (c *Config) Validate() error {
+	if c.Worker.LeaseDuration < 2*c.Worker.HeartbeatInterval {
+		return invalid(fmt.Sprintf("worker.lease_duration is %s and worker.heartbeat_interval %s", c.Worker.LeaseDuration, c.Worker.HeartbeatInterval),
+			"a lease must last at least two heartbeats, so that one lost renewal does not lose the work")
+	}
+	if _, err := time.LoadLocation(c.DefaultTimezone); err != nil {
+		return invalid(fmt.Sprintf("core.default_timezone is %q, which is no known zone", c.DefaultTimezone), "use an IANA name such as Europe/Berlin")
+	}
+	return nil
+}
+
+func invalid(found, hint string) error {
+	return &dag.Error{Code: dag.ErrInvalid, Op: "read settings", Hint: hint, Err: fmt.Errorf("%s", found)}
+}
