@@ -218,36 +218,14 @@ func (l *loader) set(setting, text, source, place string) {
 
 // nearest suggests the setting that a misspelt name most likely means.
 func (l *loader) nearest(name string) string {
-	best, bestName := 4, ""
-	for _, s := range l.slots {
-		if d := distance(name, s.Name()); d < best {
-			best, bestName = d, s.Name()
-		}
+	names := make([]string, len(l.slots))
+	for i, s := range l.slots {
+		names[i] = s.Name()
 	}
-	if bestName == "" {
-		return ""
+	if best := dag.Nearest(name, names); best != "" {
+		return "; did you mean " + best + "?"
 	}
-	return "; did you mean " + bestName + "?"
-}
-
-// distance is the number of letters to add, drop or change between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 func environMap(environ []string) map[string]string {

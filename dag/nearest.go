@@ -1,0 +1,48 @@
+package dag
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest finds the candidate that a misspelt word most likely means: the one
+// with the fewest letters to add, drop, change or swap, at most a third of the
+// word's. It is "" when none is that close; of equally close ones the first in
+// the alphabet. Case, and - for _, do not count.
+func Nearest(word string, candidates []string) string {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "_")) }
+	best, distance := "", max(1, len(word)/3)+1
+	for _, candidate := range slices.Sorted(slices.Values(candidates)) {
+		if d := editDistance([]rune(plain(word)), []rune(plain(candidate)), distance); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to add, drop, change or swap with their
+// neighbour between two words. It may answer limit for anything from limit on.
+func editDistance(a, b []rune, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range a {
+		row[0] = i + 1
+		for j := range b {
+			change := above[j]
+			if a[i] != b[j] {
+				change++
+			}
+			row[j+1] = min(above[j+1]+1, row[j]+1, change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}
