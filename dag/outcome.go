@@ -88,6 +88,9 @@ type TaskError struct {
 	AssetSHA256 string `json:"asset_sha256,omitempty"`
 	// IdempotencyKey is the effect's key where the step has one.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Decided is set when the step's retry_on and fail_on were asked already, or
+	// the step spoke for itself: they are not asked again.
+	Decided bool `json:"-"`
 }
 
 // Error implements error.
