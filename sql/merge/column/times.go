@@ -1,0 +1,171 @@
+package column
+
+import (
+	"strings"
+	"time"
+
+	"github.com/airlock-dag/airlock/sql/merge/row"
+)
+
+// DateLayout and TimestampLayout are the stored forms; both sort as instants.
+const (
+	DateLayout      = "2006-01-02"
+	TimestampLayout = "2006-01-02 15:04:05.000000"
+)
+
+// Layouts that are taken when a column has no format. The first group carries a
+// zone.
+var zonedLayouts = []string{
+	"2006-01-02T15:04:05.999999999Z07:00",
+	"2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04Z07:00",
+	// What Go's time.Time prints, found in SQLite files.
+	"2006-01-02 15:04:05.999999999 -0700 MST",
+	"2006-01-02 15:04:05.999999999 -0700",
+}
+
+var plainLayouts = []string{
+	"2006-01-02T15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999",
+	"2006-01-02T15:04",
+	"2006-01-02 15:04",
+	"2006-01-02",
+}
+
+func (c *Column) date(v row.Value) (any, *row.Fault) {
+	switch v.Kind {
+	case row.Text, row.Bytes:
+	case row.Time:
+		if day, clock, _ := strings.Cut(v.Text, " "); strings.Trim(clock, "0:.") == "" {
+			return day, nil
+		}
+		return nil, c.fault(row.BadDate, "%s has a time of day; a date has none", show(v.Text))
+	default:
+		return nil, c.wrong(v, "a date")
+	}
+	layout := c.Format
+	if layout == "" {
+		layout = DateLayout
+	}
+	t, err := time.Parse(layout, v.Text)
+	if err != nil {
+		return nil, c.fault(row.BadDate, "%s is not a date of the form %s", show(v.Text), layout)
+	}
+	if h, m, s := t.Clock(); h+m+s+t.Nanosecond() != 0 {
+		return nil, c.fault(row.BadDate, "%s has a time of day; a date has none", show(v.Text))
+	}
+	if t.Year() < 1 || t.Year() > 9999 {
+		return nil, c.fault(row.BadDate, "%s: the year goes from 1 to 9999", show(v.Text))
+	}
+	return t.Format(DateLayout), nil
+}
+
+func (c *Column) timestamp(v row.Value) (any, *row.Fault) {
+	var t time.Time
+	var f *row.Fault
+	switch v.Kind {
+	case row.Text, row.Bytes:
+		t, f = c.parseTime(v.Text)
+	case row.Time:
+		t, f = c.parseWall(v.Text, "2006-01-02 15:04:05.999999999", c.zoneOr(time.UTC))
+	default:
+		return nil, c.wrong(v, "a timestamp")
+	}
+	if f != nil {
+		return nil, f
+	}
+	t = t.UTC()
+	if t.Year() < 1 || t.Year() > 9999 {
+		return nil, c.fault(row.BadTimestamp, "%s: the year goes from 1 to 9999", show(v.Text))
+	}
+	if t.Nanosecond()%1000 != 0 && v.Kind != row.Time {
+		return nil, c.fault(row.TooManyDecimals, "%s is finer than a microsecond", show(v.Text))
+	}
+	out := t.Truncate(time.Microsecond).Format(TimestampLayout)
+	return out, c.fraction(out, c.Type.Scale)
+}
+
+// fraction refuses digits of a second that the column would round away.
+func (c *Column) fraction(stored string, scale int) *row.Fault {
+	if cut := len(stored) - 6 + scale; strings.Trim(stored[cut:], "0") != "" {
+		return c.fault(row.TooManyDecimals, "%s has a finer fraction of a second than the %d digits of the column", show(stored), scale)
+	}
+	return nil
+}
+
+func (c *Column) zoneOr(z *time.Location) *time.Location {
+	if c.Zone != nil {
+		return c.Zone
+	}
+	return z
+}
+
+func (c *Column) parseTime(text string) (time.Time, *row.Fault) {
+	if c.Format != "" {
+		if hasZone(c.Format) {
+			t, err := time.Parse(c.Format, text)
+			if err != nil {
+				return t, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), c.Format)
+			}
+			return t, nil
+		}
+		if c.Zone == nil {
+			return time.Time{}, c.noZone(text)
+		}
+		return c.parseWall(text, c.Format, c.Zone)
+	}
+	for _, layout := range zonedLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range plainLayouts {
+		if _, err := time.Parse(layout, text); err == nil {
+			if c.Zone == nil {
+				return time.Time{}, c.noZone(text)
+			}
+			return c.parseWall(text, layout, c.Zone)
+		}
+	}
+	return time.Time{}, c.fault(row.BadTimestamp, "%s is not a timestamp; the form is 2006-01-02T15:04:05Z, or give the column a format", show(text))
+}
+
+func (c *Column) noZone(text string) *row.Fault {
+	return c.fault(row.NoTimeZone, "%s has no time zone; give the column a timezone for such values", show(text))
+}
+
+func hasZone(layout string) bool {
+	return strings.Contains(layout, "Z07") || strings.Contains(layout, "-07") || strings.Contains(layout, "MST")
+}
+
+// parseWall reads a time of day in a place. One that the place skips or has
+// twice (a change to or from summer time) is refused: either reading is a guess.
+func (c *Column) parseWall(text, layout string, zone *time.Location) (time.Time, *row.Fault) {
+	wall, err := time.Parse(layout, text)
+	if err != nil {
+		return wall, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), layout)
+	}
+	if zone == time.UTC {
+		return wall, nil
+	}
+	same := func(t time.Time) bool {
+		y, m, d := t.Date()
+		h, mi, s := t.Clock()
+		wy, wm, wd := wall.Date()
+		wh, wmi, ws := wall.Clock()
+		return y == wy && m == wm && d == wd && h == wh && mi == wmi && s == ws
+	}
+	y, m, d := wall.Date()
+	h, mi, s := wall.Clock()
+	t := time.Date(y, m, d, h, mi, s, wall.Nanosecond(), zone)
+	if !same(t) {
+		return t, c.fault(row.BadTimestamp, "%s does not exist in %s: the clocks go forward then", show(text), zone)
+	}
+	for _, shift := range []time.Duration{-2 * time.Hour, -time.Hour, -30 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour} {
+		if same(t.Add(shift)) {
+			return t, c.fault(row.AmbiguousTime, "%s is there twice in %s: the clocks go back then", show(text), zone)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,257 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/airlock-dag/airlock/sql/merge/row"
+)
+
+// File is one file to read.
+type File struct {
+	// Path to open, and Name as messages and letters have it.
+	Path, Name string
+}
+
+// Glob finds the files that match a pattern, sorted by name. A relative pattern
+// starts in dir. Folders are left out. No match is ErrNotFound.
+func Glob(dir, pattern string) ([]File, error) {
+	full := pattern
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(dir, pattern)
+	}
+	paths := []string{full}
+	if strings.ContainsAny(pattern, "*?[") {
+		// A name with such characters that is there as it stands is meant as it
+		// stands.
+		if _, err := os.Lstat(full); err != nil {
+			var bad error
+			if paths, bad = filepath.Glob(full); bad != nil {
+				return nil, fmt.Errorf("file pattern %q: %w", pattern, bad)
+			}
+		}
+	}
+	var out []File
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
+			continue
+		}
+		name := p
+		if !filepath.IsAbs(pattern) {
+			if rel, err := filepath.Rel(dir, p); err == nil {
+				name = filepath.ToSlash(rel)
+			}
+		}
+		out = append(out, File{Path: p, Name: name})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: %w", full, ErrNotFound)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out, nil
+}
+
+// OpenRows makes the reader for one opened, unpacked file.
+type OpenRows func(r io.Reader, name string) (Reader, error)
+
+// Files reads several files one after the other, unpacking gzip and bzip2 by
+// their first bytes.
+type Files struct {
+	files []File
+	open  OpenRows
+	next  int
+	cur   *openFile
+	sums  hash.Hash
+	// OnFile, when set, is called as each file is opened.
+	OnFile func(f File, rows Reader)
+}
+
+// NewFiles reads the files in the given order.
+func NewFiles(files []File, open OpenRows) *Files {
+	return &Files{files: files, open: open, sums: sha256.New()}
+}
+
+// openFile is a file being read, with the hash of its bytes as they stand on disk.
+type openFile struct {
+	f      *os.File
+	before os.FileInfo
+	tee    io.Reader
+	sum    hash.Hash
+	rows   Reader
+}
+
+// Next implements Reader.
+func (s *Files) Next(ctx context.Context) (*row.Record, error) {
+	for {
+		if s.cur == nil {
+			if s.next == len(s.files) {
+				return nil, io.EOF
+			}
+			if err := s.openNext(); err != nil {
+				return nil, err
+			}
+		}
+		rec, err := s.cur.rows.Next(ctx)
+		if err == nil {
+			return rec, nil
+		}
+		if !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, s.explain(err)
+		}
+		if err := s.finish(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Files) openNext() error {
+	file := s.files[s.next]
+	s.next++
+	f, err := os.Open(file.Path)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	o := &openFile{f: f, before: info, sum: sha256.New()}
+	o.tee = io.TeeReader(f, o.sum)
+	s.cur = o
+	plain, err := unpack(o.tee, file.Name)
+	if err != nil {
+		return s.explain(err)
+	}
+	if o.rows, err = s.open(plain, file.Name); err != nil {
+		return s.explain(err)
+	}
+	if s.OnFile != nil {
+		s.OnFile(file, o.rows)
+	}
+	return nil
+}
+
+// explain names the file and what a broken archive means.
+func (s *Files) explain(err error) error {
+	name := s.files[s.next-1].Name
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: %w", name, ErrTruncated)
+	}
+	if strings.HasPrefix(err.Error(), name) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// finish closes the file that was read to its end, after a look at whether it
+// was written to meanwhile.
+func (s *Files) finish() error {
+	o, file := s.cur, s.files[s.next-1]
+	// What a packed file has behind its last member belongs to its hash.
+	if _, err := io.Copy(io.Discard, o.tee); err != nil {
+		return s.explain(err)
+	}
+	after, err := o.f.Stat()
+	if err != nil {
+		return s.explain(err)
+	}
+	if after.Size() != o.before.Size() || !after.ModTime().Equal(o.before.ModTime()) {
+		return fmt.Errorf("%s: %w", file.Name, ErrChanged)
+	}
+	// Each file counts with its name and its content.
+	fmt.Fprintf(s.sums, "%d:%s:%x;", len(file.Name), file.Name, o.sum.Sum(nil))
+	return s.Close()
+}
+
+// Sum is the hash of the names and contents of the files read so far.
+func (s *Files) Sum() string { return hex.EncodeToString(s.sums.Sum(nil)) }
+
+// Close implements Reader.
+func (s *Files) Close() error {
+	if s.cur == nil {
+		return nil
+	}
+	f := s.cur.f
+	if s.cur.rows != nil {
+		_ = s.cur.rows.Close()
+	}
+	s.cur = nil
+	return f.Close()
+}
+
+// SumFiles is what Files.Sum gives after all files are read, without reading
+// rows.
+func SumFiles(ctx context.Context, files []File) (string, error) {
+	sums := sha256.New()
+	for _, file := range files {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		f, err := os.Open(file.Path)
+		if err != nil {
+			return "", err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", file.Name, err)
+		}
+		fmt.Fprintf(sums, "%d:%s:%x;", len(file.Name), file.Name, sum.Sum(nil))
+	}
+	return hex.EncodeToString(sums.Sum(nil)), nil
+}
+
+// unpack looks at the first bytes: gzip and bzip2 are unpacked, other archives
+// refused by name, anything else is read as it stands. A name that says gzip
+// over a content that is not is refused.
+func unpack(r io.Reader, name string) (io.Reader, error) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	head, err := b.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	refuse := func(what string) error {
+		return fmt.Errorf("%s: the file is packed with %s: %w; unpack it or use gzip", name, what, ErrEncoding)
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(b)
+	case bytes.HasPrefix(head, []byte("BZh")) && strings.HasSuffix(name, ".bz2"):
+		return bzip2.NewReader(b), nil
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return nil, refuse("zstandard")
+	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
+		return nil, refuse("xz")
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return nil, refuse("zip")
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return nil, fmt.Errorf("%s: the file is Parquet: %w; export it as CSV or JSON lines", name, ErrEncoding)
+	case len(head) > 0 && strings.HasSuffix(name, ".gz"):
+		return nil, fmt.Errorf("%s: the name says gzip and the content is not: %w", name, ErrEncoding)
+	}
+	return b, nil
+}
