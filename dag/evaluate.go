@@ -73,6 +73,9 @@ func newEvaluation(g *Graph, s *RunSnapshot, now time.Time) *evaluation {
 		tallies: make([]tally, len(g.dag.Tasks)),
 		out:     Decision{State: RunRunning},
 	}
+	for task := range e.tallies {
+		e.tallies[task] = tally{total: 1} // not decided yet: on a cycle it stays so
+	}
 	for i := range s.Instances {
 		ti := &s.Instances[i]
 		e.state[i] = ti.State
@@ -127,8 +130,7 @@ func (e *evaluation) removeUnknown() {
 func (e *evaluation) task(task int) {
 	instances := e.byTask[task]
 	if len(instances) == 0 {
-		e.tallies[task] = tally{total: 1}
-		return
+		return // counts as one that has not ended
 	}
 	t := &e.g.dag.Tasks[task]
 	if !takesPart(e.g.dag, t, &e.s.Run) {

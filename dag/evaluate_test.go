@@ -59,8 +59,9 @@ func dagOf(tasks ...dag.Task) *dag.DAG {
 
 // world is a run in memory: it applies decisions as the store would.
 type world struct {
-	d    *dag.DAG
-	snap dag.RunSnapshot
+	d      *dag.DAG
+	snap   dag.RunSnapshot
+	lastID int64
 }
 
 func newWorld(d *dag.DAG) *world {
@@ -76,8 +77,9 @@ func newWorld(d *dag.DAG) *world {
 }
 
 func (w *world) add(id string, index int, s dag.State) *dag.TaskInstance {
+	w.lastID++
 	w.snap.Instances = append(w.snap.Instances, dag.TaskInstance{
-		ID:              int64(len(w.snap.Instances) + 1),
+		ID:              w.lastID,
 		TaskInstanceKey: dag.TaskInstanceKey{DagID: w.d.ID, RunID: w.snap.Run.RunID, TaskID: id, MapIndex: index},
 		State:           s,
 	})
@@ -95,7 +97,6 @@ func (w *world) expand(id string, states ...dag.State) {
 	w.snap.Instances = kept
 	for i, s := range states {
 		w.add(id, i, s)
-		w.snap.Instances[len(w.snap.Instances)-1].ID = int64(1000 + len(w.snap.Instances))
 	}
 }
 
