@@ -114,10 +114,10 @@ func base(e Evidence, rules Rules) (te dag.TaskError, why []string, decided bool
 		te, more := classifyHTTP(e.HTTPStatus, e.RetryAfter, e.Now)
 		return te, append(why, more...), false
 	case e.SQLError != 0:
-		te = *New(SQLError, message(e))
+		te = *New(CodeSQLError, message(e))
 		return te, append(why, fmt.Sprintf("%s error %d is in no table: unknown is transient", e.Engine, e.SQLError)), false
 	case e.ExitCode == nil:
-		te = *New(Internal, message(e))
+		te = *New(CodeInternal, message(e))
 		return te, append(why, "nothing is known of it: unknown is transient"), false
 	}
 	te, line := classifyExit(e, rules.Native)
@@ -135,9 +135,9 @@ func classifySignal(e Evidence) (dag.TaskError, []string) {
 		name = SignalName(sig)
 		words = fmt.Sprintf("killed by signal %d (%s)", int(sig), name)
 	}
-	code := KilledSignal
+	code := CodeKilledSignal
 	if e.OutOfMemory {
-		code = OOMKilled
+		code = CodeOOMKilled
 		words += ": the kernel ran out of memory for it"
 	}
 	te := *New(code, words)
@@ -156,13 +156,13 @@ type exitRule struct {
 // not among them: it is no failure but a skip, and the operator's business.
 func exitTable() []exitRule {
 	t := []exitRule{
-		{65, DataError, "EX_DATAERR: the input is wrong"},
-		{75, TemporaryFailure, "EX_TEMPFAIL: it may work later"},
-		{126, CommandNotExecutable, "the shell could not execute the command"},
-		{127, CommandNotFound, "the shell did not find the command"},
+		{65, CodeDataError, "EX_DATAERR: the input is wrong"},
+		{75, CodeTemporaryFailure, "EX_TEMPFAIL: it may work later"},
+		{126, CodeCommandNotExecutable, "the shell could not execute the command"},
+		{127, CodeCommandNotFound, "the shell did not find the command"},
 	}
 	for _, sig := range []syscall.Signal{1, 2, 3, 4, 6, 7, 8, 9, 11, 15} {
-		t = append(t, exitRule{128 + int(sig), KilledSignal,
+		t = append(t, exitRule{128 + int(sig), CodeKilledSignal,
 			fmt.Sprintf("the shell's own child was killed by signal %d (%s)", int(sig), SignalName(sig))})
 	}
 	return t
@@ -175,20 +175,20 @@ func classifyExit(e Evidence, native bool) (dag.TaskError, string) {
 				continue
 			}
 			code, text := r.Code, message(e)
-			if code == KilledSignal {
+			if code == CodeKilledSignal {
 				text = fmt.Sprintf("exit code %d: %s", r.Exit, r.Meaning)
 				if e.OutOfMemory {
-					code = OOMKilled
+					code = CodeOOMKilled
 				}
 			}
 			te := *New(code, text)
-			if r.Code == KilledSignal {
+			if r.Code == CodeKilledSignal {
 				te.Signal = SignalName(syscall.Signal(r.Exit - 128))
 			}
 			return te, fmt.Sprintf("exit code %d by convention (%s): %s is %s", r.Exit, r.Meaning, code, te.Class)
 		}
 	}
-	return *New(ExitCode, message(e)), fmt.Sprintf("exit code %d has no meaning of its own: unknown is transient", *e.ExitCode)
+	return *New(CodeExitCode, message(e)), fmt.Sprintf("exit code %d has no meaning of its own: unknown is transient", *e.ExitCode)
 }
 
 // message describes a failure in one line: the number, and the last thing that

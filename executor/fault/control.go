@@ -59,7 +59,7 @@ func readControl(stderr string) (c control, ok bool, note string) {
 func (c control) failure(e Evidence) (dag.TaskError, string) {
 	code := c.Code
 	if code == "" {
-		code = ExitCode
+		code = CodeExitCode
 	}
 	te := *New(code, message(e))
 	if c.Class != "" && c.Class != te.Class {

@@ -85,7 +85,7 @@ func TestProcessEndings(t *testing.T) {
 		"stopping":             {stopped(operator.ErrStopping), "", dag.ClassTransient, "WORKER_STOPPING", "", "", 0},
 		"cleared":              {stopped(operator.ErrCleared), "", dag.ClassTransient, "CLEARED", "", "", 0},
 		"cancelled":            {stopped(context.Canceled), "", dag.ClassTransient, "CANCELLED", "", "", 0},
-		"own cause":            {stopped(fault.New(fault.Stalled, "no frame for 2m")), "", dag.ClassTransient, "STALLED", "", "no frame for 2m", 0},
+		"own cause":            {stopped(fault.New(fault.CodeStalled, "no frame for 2m")), "", dag.ClassTransient, "STALLED", "", "no frame for 2m", 0},
 		"control line": {ended(1), "x\nairlock: {\"error_class\": \"poison\", \"error_code\": \"BAD_ASSET\", \"message\": \"not a film\"}\n",
 			dag.ClassPoison, "BAD_ASSET", "", "not a film", 0},
 		"control line waits": {ended(1), `airlock: {"error_class": "transient", "error_code": "QUOTA", "retry_after": 30}`,
@@ -168,11 +168,11 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	rules := fault.Rules{Native: true, Table: []fault.Rule{
 		{Name: "any", ExitCodes: []int{8, 255}, Code: "FFMPEG_UNKNOWN", Class: dag.ClassTransient},
-		{Stderr: "(?i)unknown encoder", Code: fault.CapabilityMissing},
-		{Stderr: "(?i)no space left", Code: fault.NoSpace, Hint: "free some"},
+		{Stderr: "(?i)unknown encoder", Code: fault.CodeCapabilityMissing},
+		{Stderr: "(?i)no space left", Code: fault.CodeNoSpace, Hint: "free some"},
 		{Stderr: "(", Code: "NEVER"},
 		{Engine: "mysql", SQL: []int{1213, 1205}, Code: "MYSQL_LOCK", Class: dag.ClassTransient, Message: "lock"},
-		{ExitCodes: []int{1}, Stderr: "killed", Code: fault.OOMKilled, Class: dag.ClassPermanent, Budget: dag.BudgetFailures},
+		{ExitCodes: []int{1}, Stderr: "killed", Code: fault.CodeOOMKilled, Class: dag.ClassPermanent, Budget: dag.BudgetFailures},
 	}}
 	for name, tc := range map[string]struct {
 		e     fault.Evidence
@@ -296,7 +296,7 @@ func TestNetworkErrors(t *testing.T) {
 	require.NoError(t, err)
 	closed := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
-	require.Equal(t, fault.ConnectionRefused, fault.Network(get(closed)).Code)
+	require.Equal(t, fault.CodeConnectionRefused, fault.Network(get(closed)).Code)
 
 	hangUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := w.(http.Hijacker).Hijack()
@@ -305,47 +305,47 @@ func TestNetworkErrors(t *testing.T) {
 		}
 	}))
 	defer hangUp.Close()
-	require.Equal(t, fault.ConnectionReset, fault.Network(get(hangUp.URL)).Code)
+	require.Equal(t, fault.CodeConnectionReset, fault.Network(get(hangUp.URL)).Code)
 
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	e := fault.Network(get(secure.URL))
-	require.Equal(t, fault.TLSError, e.Code)
+	require.Equal(t, fault.CodeTLSError, e.Code)
 	require.Equal(t, dag.ClassConfiguration, e.Class)
 
-	require.Equal(t, fault.DNSError, fault.Network(fmt.Errorf("get: %w", &net.DNSError{Err: "no such host", IsNotFound: true})).Code)
-	require.Equal(t, fault.NetworkTimeout, fault.Network(&net.DNSConfigError{Err: os.ErrDeadlineExceeded}).Code)
-	require.Equal(t, fault.HostUnreachable, fault.Network(syscall.EHOSTUNREACH).Code)
-	require.Equal(t, fault.TLSError, fault.Network(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}).Code)
-	require.Equal(t, fault.ConnectionReset, fault.Network(io.EOF).Code)
-	require.Equal(t, fault.NetworkError, fault.Network(errors.New("odd")).Code)
+	require.Equal(t, fault.CodeDNSError, fault.Network(fmt.Errorf("get: %w", &net.DNSError{Err: "no such host", IsNotFound: true})).Code)
+	require.Equal(t, fault.CodeNetworkTimeout, fault.Network(&net.DNSConfigError{Err: os.ErrDeadlineExceeded}).Code)
+	require.Equal(t, fault.CodeHostUnreachable, fault.Network(syscall.EHOSTUNREACH).Code)
+	require.Equal(t, fault.CodeTLSError, fault.Network(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}).Code)
+	require.Equal(t, fault.CodeConnectionReset, fault.Network(io.EOF).Code)
+	require.Equal(t, fault.CodeNetworkError, fault.Network(errors.New("odd")).Code)
 	require.Nil(t, fault.Network(nil))
 }
 
 func TestSystemErrors(t *testing.T) {
 	t.Parallel()
 	_, missing := os.Open(filepath.Join(t.TempDir(), "gone"))
-	own := fault.New(fault.HashMismatch, "x")
+	own := fault.New(fault.CodeHashMismatch, "x")
 	for _, tc := range []struct {
 		err  error
 		code string
 	}{
-		{missing, fault.FileNotFound},
-		{fmt.Errorf("write: %w", syscall.ENOSPC), fault.NoSpace},
-		{fs.ErrPermission, fault.PermissionDenied},
-		{syscall.EROFS, fault.ReadOnly},
-		{syscall.EMFILE, fault.ResourceExhausted},
-		{syscall.EIO, fault.IOError},
-		{syscall.ECONNREFUSED, fault.ConnectionRefused},
-		{fmt.Errorf("wrapped: %w", own), fault.HashMismatch},
-		{&dag.Error{Code: dag.ErrInvalid, Op: "x"}, fault.InvalidArgument},
-		{errors.New("what"), fault.Internal},
+		{missing, fault.CodeFileNotFound},
+		{fmt.Errorf("write: %w", syscall.ENOSPC), fault.CodeNoSpace},
+		{fs.ErrPermission, fault.CodePermissionDenied},
+		{syscall.EROFS, fault.CodeReadOnly},
+		{syscall.EMFILE, fault.CodeResourceExhausted},
+		{syscall.EIO, fault.CodeIOError},
+		{syscall.ECONNREFUSED, fault.CodeConnectionRefused},
+		{fmt.Errorf("wrapped: %w", own), fault.CodeHashMismatch},
+		{&dag.Error{Code: dag.ErrInvalid, Op: "x"}, fault.CodeInvalidArgument},
+		{errors.New("what"), fault.CodeInternal},
 	} {
 		require.Equal(t, tc.code, fault.Error(tc.err).Code, "%v", tc.err)
 	}
 	require.Nil(t, fault.Error(nil))
-	require.Equal(t, fault.ConnectionMissing, fault.Connection(&dag.Error{Code: dag.ErrNotFound, Op: "connection"}).Code)
-	require.Equal(t, fault.ConnectionRefused, fault.Connection(syscall.ECONNREFUSED).Code)
+	require.Equal(t, fault.CodeConnectionMissing, fault.Connection(&dag.Error{Code: dag.ErrNotFound, Op: "connection"}).Code)
+	require.Equal(t, fault.CodeConnectionRefused, fault.Connection(syscall.ECONNREFUSED).Code)
 }
 
 func TestStartErrors(t *testing.T) {
@@ -361,12 +361,12 @@ func TestStartErrors(t *testing.T) {
 		code  string
 		class dag.ErrorClass
 	}{
-		"no program":     {proc.Command{Argv: []string{"no-such-program-here"}}, fault.CommandNotFound, dag.ClassConfiguration},
-		"no permission":  {proc.Command{Argv: []string{plain}}, fault.CommandNotExecutable, dag.ClassConfiguration},
-		"no format":      {proc.Command{Argv: []string{garbage}}, fault.CommandNotExecutable, dag.ClassConfiguration},
-		"no folder":      {proc.Command{Argv: []string{"true"}, Dir: filepath.Join(dir, "gone")}, fault.FileNotFound, dag.ClassConfiguration},
-		"folder is file": {proc.Command{Argv: []string{"true"}, Dir: plain}, fault.FileNotFound, dag.ClassConfiguration},
-		"too long":       {proc.Command{Argv: []string{"true", long}}, fault.InvalidArgument, dag.ClassConfiguration},
+		"no program":     {proc.Command{Argv: []string{"no-such-program-here"}}, fault.CodeCommandNotFound, dag.ClassConfiguration},
+		"no permission":  {proc.Command{Argv: []string{plain}}, fault.CodeCommandNotExecutable, dag.ClassConfiguration},
+		"no format":      {proc.Command{Argv: []string{garbage}}, fault.CodeCommandNotExecutable, dag.ClassConfiguration},
+		"no folder":      {proc.Command{Argv: []string{"true"}, Dir: filepath.Join(dir, "gone")}, fault.CodeFileNotFound, dag.ClassConfiguration},
+		"folder is file": {proc.Command{Argv: []string{"true"}, Dir: plain}, fault.CodeFileNotFound, dag.ClassConfiguration},
+		"too long":       {proc.Command{Argv: []string{"true", long}}, fault.CodeInvalidArgument, dag.ClassConfiguration},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -378,9 +378,25 @@ func TestStartErrors(t *testing.T) {
 		})
 	}
 	require.Nil(t, fault.Start(nil))
-	require.Equal(t, fault.ResourceExhausted, fault.Start(syscall.EAGAIN).Code)
+	require.Equal(t, fault.CodeResourceExhausted, fault.Start(syscall.EAGAIN).Code)
 	_, notFound := exec.LookPath("no-such-program-here")
-	require.Equal(t, fault.CommandNotFound, fault.Start(notFound).Code)
+	require.Equal(t, fault.CodeCommandNotFound, fault.Start(notFound).Code)
+}
+
+func TestTimeoutSaysTheLimit(t *testing.T) {
+	t.Parallel()
+	limit := 3 * time.Second
+	require.Equal(t, "execution_timeout of 3s passed", fault.Timeout(limit, nil).Message)
+	e := fault.Process(proc.Result{ExitCode: -1, Signal: 15, Stopped: operator.ErrTimeout}, "tail", fault.Rules{})
+	e = fault.Timeout(limit, e)
+	require.Equal(t, fault.CodeTimeout, e.Code)
+	require.Equal(t, "execution_timeout of 3s passed", e.Message)
+	require.Equal(t, "tail", e.Stack)
+	e = fault.Timeout(limit, fault.New(fault.CodeNetworkTimeout, "context deadline exceeded"))
+	require.Equal(t, fault.CodeTimeout, e.Code)
+	require.Contains(t, e.Message, "context deadline exceeded")
+	decided := &dag.TaskError{Code: "MINE", Class: dag.ClassPermanent, Decided: true}
+	require.Same(t, decided, fault.Timeout(limit, decided))
 }
 
 func TestContextAndPanic(t *testing.T) {
@@ -388,11 +404,11 @@ func TestContextAndPanic(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	require.Nil(t, fault.Context(ctx))
 	cancel(fmt.Errorf("late: %w", operator.ErrTimeout))
-	require.Equal(t, fault.Timeout, fault.Context(ctx).Code)
+	require.Equal(t, fault.CodeTimeout, fault.Context(ctx).Code)
 	require.Nil(t, fault.Stopped(nil))
 
 	e := fault.FromPanic(errors.New("nil map"), []byte(strings.Repeat("é", dag.MaxStackTrace)))
-	require.Equal(t, fault.Panic, e.Code)
+	require.Equal(t, fault.CodePanic, e.Code)
 	require.Equal(t, "panic: nil map", e.Message)
 	require.LessOrEqual(t, len(e.Stack), dag.MaxStackTrace)
 	require.True(t, strings.HasPrefix(e.Stack, "é"))

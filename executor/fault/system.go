@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -29,18 +30,41 @@ func Stopped(cause error) *dag.TaskError {
 		e := *own
 		return &e
 	}
-	code := Cancelled
+	code := CodeCancelled
 	switch {
 	case errors.Is(cause, operator.ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
-		code = Timeout
+		code = CodeTimeout
 	case errors.Is(cause, operator.ErrLeaseLost):
-		code = LeaseLost
+		code = CodeLeaseLost
 	case errors.Is(cause, operator.ErrStopping):
-		code = WorkerStopping
+		code = CodeWorkerStopping
 	case errors.Is(cause, operator.ErrCleared):
-		code = Cleared
+		code = CodeCleared
 	}
 	return New(code, cause.Error())
+}
+
+// Timeout is what an attempt that was ended by its execution_timeout failed
+// with, said with the limit. It leaves alone an error that the step's rules, or
+// the step itself, named otherwise.
+func Timeout(limit time.Duration, e *dag.TaskError) *dag.TaskError {
+	text := fmt.Sprintf("execution_timeout of %s passed", limit)
+	switch {
+	case e == nil:
+		return New(CodeTimeout, text)
+	case e.Code == CodeTimeout:
+		out := *e
+		out.Message = text
+		return &out
+	case e.Decided:
+		return e
+	}
+	out := New(CodeTimeout, text)
+	out.Stack = e.Stack
+	if e.Message != "" {
+		out.Message += "; the step said: " + e.Message
+	}
+	return out
 }
 
 // Context classifies a context that is done; nil while it is not.
@@ -70,9 +94,9 @@ func Error(err error) *dag.TaskError {
 	}
 	var de *dag.Error
 	if errors.As(err, &de) && de.Code == dag.ErrInvalid {
-		return New(InvalidArgument, err.Error())
+		return New(CodeInvalidArgument, err.Error())
 	}
-	return New(Internal, err.Error())
+	return New(CodeInternal, err.Error())
 }
 
 // Network classifies the error of a network call: NETWORK_ERROR when nothing
@@ -85,9 +109,9 @@ func Network(err error) *dag.TaskError {
 	switch {
 	case code != "":
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		code = ConnectionReset
+		code = CodeConnectionReset
 	default:
-		code = NetworkError
+		code = CodeNetworkError
 	}
 	return New(code, err.Error())
 }
@@ -95,7 +119,7 @@ func Network(err error) *dag.TaskError {
 // Connection classifies the error of looking a connection up.
 func Connection(err error) *dag.TaskError {
 	if dag.CodeOf(err) == dag.ErrNotFound {
-		return New(ConnectionMissing, err.Error())
+		return New(CodeConnectionMissing, err.Error())
 	}
 	return Error(err)
 }
@@ -116,23 +140,23 @@ func networkCode(err error) string {
 	)
 	switch {
 	case errors.As(err, &dns):
-		return DNSError
+		return CodeDNSError
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &verify), errors.As(err, &noTLS):
-		return TLSError
+		return CodeTLSError
 	case errors.As(err, &addrErr), errors.As(err, &parseErr):
-		return ConnectionInvalid
+		return CodeConnectionInvalid
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return ConnectionRefused
+		return CodeConnectionRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
-		return ConnectionReset
+		return CodeConnectionReset
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
-		return HostUnreachable
+		return CodeHostUnreachable
 	case errors.Is(err, syscall.ETIMEDOUT):
-		return NetworkTimeout
+		return CodeNetworkTimeout
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return NetworkTimeout
+		return CodeNetworkTimeout
 	case errors.As(err, &op):
-		return NetworkError
+		return CodeNetworkError
 	default:
 		return ""
 	}
@@ -142,17 +166,17 @@ func networkCode(err error) string {
 func systemCode(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return NoSpace
+		return CodeNoSpace
 	case errors.Is(err, syscall.EROFS):
-		return ReadOnly
+		return CodeReadOnly
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN):
-		return ResourceExhausted
+		return CodeResourceExhausted
 	case errors.Is(err, fs.ErrNotExist):
-		return FileNotFound
+		return CodeFileNotFound
 	case errors.Is(err, fs.ErrPermission):
-		return PermissionDenied
+		return CodePermissionDenied
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
-		return IOError
+		return CodeIOError
 	default:
 		return ""
 	}
@@ -164,29 +188,29 @@ func Start(err error) *dag.TaskError {
 	case err == nil:
 		return nil
 	case errors.Is(err, exec.ErrNotFound):
-		return New(CommandNotFound, err.Error())
+		return New(CodeCommandNotFound, err.Error())
 	case errors.Is(err, syscall.E2BIG):
-		e := New(InvalidArgument, err.Error())
+		e := New(CodeInvalidArgument, err.Error())
 		e.Hint = "the command and its environment are too long for the operating system: pass large values in a file"
 		return e
 	case errors.Is(err, syscall.ENOEXEC):
-		return New(CommandNotExecutable, err.Error())
+		return New(CodeCommandNotExecutable, err.Error())
 	case errors.Is(err, fs.ErrPermission):
-		return New(CommandNotExecutable, err.Error())
+		return New(CodeCommandNotExecutable, err.Error())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		e := New(FileNotFound, err.Error())
+		e := New(CodeFileNotFound, err.Error())
 		e.Class, e.Hint = dag.ClassConfiguration, "the program or its working folder is not there"
 		return e
 	}
 	if code := systemCode(err); code != "" {
 		return New(code, err.Error())
 	}
-	return New(StartFailed, err.Error())
+	return New(CodeStartFailed, err.Error())
 }
 
 // FromPanic turns what recover gave into an error with the stack.
 func FromPanic(v any, stack []byte) *dag.TaskError {
-	e := New(Panic, fmt.Sprintf("panic: %v", v))
+	e := New(CodePanic, fmt.Sprintf("panic: %v", v))
 	e.Stack = tail(string(stack), dag.MaxStackTrace)
 	return e
 }
