@@ -1,0 +1,86 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// lockWait is how long one process waits for another's migration.
+const lockWait = 5 * time.Minute
+
+// lockFor makes sure that one process migrates at a time, with a lock that ends
+// when its holder dies: a named lock of the session on a server, an advisory
+// lock on a file beside a SQLite database.
+func lockFor(ctx context.Context, db *dialect.DB) (unlock func(), locker lock.SessionLocker, err error) {
+	if !db.IsSQLite() {
+		return func() {}, namedLock{}, nil
+	}
+	unlock, err = lockFile(ctx, db.Path()+".migrate-lock")
+	return unlock, nil, err
+}
+
+// namedLock is GET_LOCK, one for each database of a server.
+type namedLock struct{}
+
+// The name is hashed because a lock's name may have 64 characters only.
+const namedLockName = "CONCAT('airlock_migrate_', MD5(DATABASE()))"
+
+// SessionLock implements lock.SessionLocker.
+func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	var got sql.NullInt64
+	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+namedLockName+", ?)", int(lockWait/time.Second)).Scan(&got)
+	if err != nil {
+		return fmt.Errorf("lock the database for its migration: %w", err)
+	}
+	if got.Int64 != 1 {
+		return fmt.Errorf("another process has been migrating the database for %s", lockWait)
+	}
+	return nil
+}
+
+// SessionUnlock implements lock.SessionLocker.
+func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	var got sql.NullInt64
+	return conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK("+namedLockName+")").Scan(&got)
+}
+
+// lockFile takes an advisory lock on a file. The file stays: removing it would
+// let two processes lock two different files of one name.
+func lockFile(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the database's own
+	if err != nil {
+		return nil, fmt.Errorf("lock the database for its migration: %w", err)
+	}
+	clock := dag.SystemClock{}
+	deadline := clock.Now().Add(lockWait)
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if clock.Now().After(deadline) {
+			_ = f.Close()
+			return nil, fmt.Errorf("another process has been migrating the database for %s", lockWait)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, context.Cause(ctx)
+		case <-clock.After(20 * time.Millisecond):
+		}
+	}
+}

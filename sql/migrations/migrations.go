@@ -1,0 +1,117 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+//go:embed mysql/*.sql sqlite/*.sql
+var files embed.FS
+
+// TableName is the table that records which files were run.
+const TableName = "airlock_schema"
+
+// Up runs the files that the database has not seen, in order. Several processes
+// may do it at once: one works, the others wait and find nothing to do. A
+// database whose schema is newer than this binary is refused with ErrConflict.
+func Up(ctx context.Context, db *dialect.DB) error {
+	unlock, locker, err := lockFor(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	opts := []goose.ProviderOption{
+		goose.WithTableName(TableName), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()),
+	}
+	if locker != nil {
+		opts = append(opts, goose.WithSessionLocker(locker))
+	}
+	p, err := provider(db, opts...)
+	if err != nil {
+		return err
+	}
+	have, want, err := Version(ctx, db)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return TooNew(db, have, want)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		// Another process with a newer binary may have been first.
+		if now, _, verr := Version(ctx, db); verr == nil && now > want {
+			return TooNew(db, now, want)
+		}
+		return &dag.Error{
+			Code: dag.ErrInternal, Op: "migrate " + db.String(), Err: plain(err),
+			Hint: "repair the cause and run airlock db migrate again; it goes on where it stopped",
+		}
+	}
+	return nil
+}
+
+// plain unwraps goose's partial error to the database's own.
+func plain(err error) error {
+	var partial *goose.PartialError
+	if errors.As(err, &partial) && partial.Failed != nil {
+		return fmt.Errorf("file %s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	return err
+}
+
+// TooNew is the refusal of a schema that a newer binary made.
+func TooNew(db *dialect.DB, have, want int64) error {
+	return &dag.Error{
+		Code: dag.ErrConflict, Op: "open " + db.String(), Hint: "use a newer airlock, or another database",
+		Err: fmt.Errorf("its schema is version %d and this airlock knows versions up to %d", have, want),
+	}
+}
+
+// Version is the schema's version that the database has (0 for an empty
+// database) and the one that this binary brings it to. It changes nothing.
+func Version(ctx context.Context, db *dialect.DB) (have, want int64, err error) {
+	p, err := provider(db, goose.WithTableName(TableName), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return 0, 0, err
+	}
+	sources := p.ListSources()
+	want = sources[len(sources)-1].Version
+
+	query := "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
+	if !db.IsSQLite() {
+		query = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
+	}
+	var tables int
+	if err := db.Reader().GetContext(ctx, &tables, query, TableName); err != nil {
+		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	if tables == 0 {
+		return 0, want, nil
+	}
+	var v sql.NullInt64
+	if err := db.Reader().GetContext(ctx, &v, "SELECT MAX(version_id) FROM "+TableName); err != nil {
+		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	return v.Int64, want, nil
+}
+
+func provider(db *dialect.DB, opts ...goose.ProviderOption) (*goose.Provider, error) {
+	folder, kind := "mysql", goose.DialectMySQL
+	if db.IsSQLite() {
+		folder, kind = "sqlite", goose.DialectSQLite3
+	}
+	sub, err := fs.Sub(files, folder)
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(kind, db.Writer().DB, sub, opts...)
+}
