@@ -1,0 +1,164 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/ffmpeg"
+)
+
+// DefaultMaxAge is how long an answer of a Prober holds.
+const DefaultMaxAge = 10 * time.Minute
+
+// probeTimeout bounds one small encode.
+const probeTimeout = 30 * time.Second
+
+// Prober finds out by trying which encoders work. It is safe for concurrent
+// use; a question that is being answered is not asked twice.
+type Prober struct {
+	Clock dag.Clock
+	// MaxAge of an answer; DefaultMaxAge when 0.
+	MaxAge time.Duration
+
+	flight singleflight.Group
+	mu     sync.Mutex
+	known  map[string]answer
+}
+
+type answer struct {
+	fail *dag.TaskError
+	at   time.Time
+}
+
+// Usable makes a few frames with the encoder on the device (nil for the
+// processor) and gives nil when that worked, else why not. The answer is kept
+// for this ffmpeg, driver, device and pixel format. The error is set only when
+// ctx is done.
+func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) (*dag.TaskError, error) {
+	key := probeKey(tool, enc, dev, pixelFormat)
+	if a, ok := p.lookup(key); ok {
+		return a.fail, nil
+	}
+	v, err, _ := p.flight.Do(key, func() (any, error) {
+		if a, ok := p.lookup(key); ok {
+			return a.fail, nil
+		}
+		fail, err := p.try(ctx, tool, enc, dev, pixelFormat)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.known == nil {
+			p.known = map[string]answer{}
+		}
+		p.known[key] = answer{fail: fail, at: p.Clock.Now()}
+		return fail, nil
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			// It was another attempt's context that ended.
+			return p.Usable(ctx, tool, enc, dev, pixelFormat)
+		}
+		return nil, err
+	}
+	fail, _ := v.(*dag.TaskError)
+	return fail, nil
+}
+
+// Forget drops an answer, after an encode has failed for want of the encoder.
+func (p *Prober) Forget(tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, probeKey(tool, enc, dev, pixelFormat))
+}
+
+func (p *Prober) lookup(key string) (answer, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.known[key]
+	maxAge := p.MaxAge
+	if maxAge == 0 {
+		maxAge = DefaultMaxAge
+	}
+	if !ok || p.Clock.Now().Sub(a.at) > maxAge {
+		return answer{}, false
+	}
+	return a, true
+}
+
+func probeKey(tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) string {
+	key := fmt.Sprintf("%s|%s|%s|%s", tool.FFmpeg, tool.Version.Text, enc.Name, pixelFormat)
+	if dev != nil {
+		key += "|" + dev.ID + "|" + dev.Driver
+	}
+	return key
+}
+
+// try encodes five frames of 256x256: smaller ones are below what some
+// encoders take.
+func (p *Prober) try(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) (*dag.TaskError, error) {
+	if enc.Kind() != "" && dev == nil {
+		return &dag.TaskError{Class: dag.ClassCapability, Code: codeOf(enc), Message: fmt.Sprintf("this machine has no device for %s", enc.Name)}, nil
+	}
+	const source = "testsrc2=size=256x256:rate=25:duration=0.2"
+	var args []string
+	switch enc.Accel {
+	case AccelVAAPI:
+		args = []string{"-vaapi_device", dev.ID, "-f", "lavfi", "-i", source, "-vf", "format=" + surface(pixelFormat) + ",hwupload"}
+	case AccelQSV:
+		args = []string{"-init_hw_device", "qsv=hw,child_device=" + dev.ID, "-f", "lavfi", "-i", source, "-pix_fmt", surface(pixelFormat)}
+	case AccelNVENC:
+		args = []string{"-f", "lavfi", "-i", source, "-pix_fmt", pixelFormat, "-gpu", "0"}
+	case AccelSoftware:
+		args = []string{"-f", "lavfi", "-i", source, "-pix_fmt", pixelFormat}
+	}
+	args = append(args, "-c:v", enc.Name, "-f", "null", "-")
+	job := ffmpeg.Job{
+		Args: args, Clock: p.Clock, Grace: time.Second,
+		Limits: ffmpeg.Limits{Startup: probeTimeout, Stall: probeTimeout},
+	}
+	if dev != nil {
+		job.Env = dev.Env()
+	}
+	end, err := tool.Run(ctx, job)
+	if err != nil {
+		return nil, fmt.Errorf("probe %s: %w", enc.Name, err)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	fail := end.Classify()
+	if fail != nil && dev != nil && dev.Note() != "" {
+		fail.Hint = dev.Note()
+	}
+	return fail, nil
+}
+
+// surface is the layout in which hardware takes a pixel format.
+func surface(pixelFormat string) string {
+	if pixelFormat == "yuv420p10le" {
+		return "p010le"
+	}
+	return "nv12"
+}
+
+func codeOf(enc Encoder) string {
+	switch enc.Accel {
+	case AccelNVENC:
+		return ffmpeg.CodeNVENCUnavailable
+	case AccelVAAPI:
+		return ffmpeg.CodeVAAPIUnavailable
+	case AccelQSV:
+		return ffmpeg.CodeQSVUnavailable
+	case AccelSoftware:
+		return ffmpeg.CodeUnknownEncoder
+	default:
+		return ffmpeg.CodeNoUsableEncoder
+	}
+}
