@@ -42,7 +42,7 @@ func (e *StopError) Error() string { return e.Message }
 // the last bytes.
 //
 // A process that was ended for a cause other than a StopError (a timeout, a
-// lost lease) is for the caller to name: Classify gives STOPPED for it.
+// lost lease) is for the caller to name: Classify gives FFMPEG_STOPPED for it.
 func (e Ending) Classify() *dag.TaskError {
 	fail := e.classify()
 	if fail == nil {
@@ -107,7 +107,7 @@ func (e Ending) signalled() *dag.TaskError {
 	name := signalName(e.Result.Signal)
 	switch {
 	case e.Result.OutOfMemory:
-		fail.Code = CodeOutOfMemory
+		fail.Code = CodeOOMKilled
 		fail.Message = "the kernel ended ffmpeg for memory"
 		fail.Hint = "give the worker more memory or run fewer encodes at once"
 	case e.Result.Signal == syscall.SIGXFSZ:

@@ -6,8 +6,9 @@ const (
 	// About the input.
 	CodeInputMissing    = "INPUT_MISSING"
 	CodeInputEmpty      = "INPUT_EMPTY"
-	CodeInputChanged    = "INPUT_CHANGED"
-	CodeInputUnreadable = "INPUT_UNREADABLE"
+	CodeInputChanging   = "INPUT_CHANGING"
+	CodeHashMismatch    = "HASH_MISMATCH"
+	CodeIOError         = "IO_ERROR"
 	CodeNotMedia        = "NOT_MEDIA"
 	CodePlaylistRefused = "PLAYLIST_REFUSED"
 	CodeTruncated       = "TRUNCATED"
@@ -28,15 +29,14 @@ const (
 	CodeTooManyFrames    = "TOO_MANY_FRAMES"
 
 	// About the step's settings.
-	CodeBadOption          = "FFMPEG_BAD_OPTION"
-	CodeBadArgument        = "FFMPEG_BAD_ARGUMENT"
-	CodeUnknownFilter      = "FFMPEG_UNKNOWN_FILTER"
-	CodeOddSize            = "ODD_SIZE"
-	CodeCodecNotInMuxer    = "CODEC_NOT_IN_CONTAINER"
-	CodeOutputDirMissing   = "OUTPUT_DIR_MISSING"
-	CodePermissionDenied   = "PERMISSION_DENIED"
-	CodeFFmpegMissing      = "FFMPEG_MISSING"
-	CodeProtocolNotAllowed = "PROTOCOL_NOT_ALLOWED"
+	CodeBadOption        = "FFMPEG_BAD_OPTION"
+	CodeBadArgument      = "FFMPEG_BAD_ARGUMENT"
+	CodeUnknownFilter    = "FFMPEG_UNKNOWN_FILTER"
+	CodeOddSize          = "ODD_SIZE"
+	CodeCodecNotInMuxer  = "CODEC_NOT_IN_CONTAINER"
+	CodeOutputDirMissing = "OUTPUT_DIR_MISSING"
+	CodePermissionDenied = "PERMISSION_DENIED"
+	CodeFFmpegMissing    = "FFMPEG_MISSING"
 
 	// About what this machine can do.
 	CodeUnknownEncoder   = "UNKNOWN_ENCODER"
@@ -49,18 +49,19 @@ const (
 	// About resources and the world outside.
 	CodeNoSpace           = "NO_SPACE"
 	CodeNVENCSessionLimit = "NVENC_SESSION_LIMIT"
-	CodeOutOfMemory       = "OUT_OF_MEMORY"
+	CodeOutOfMemory       = "RESOURCE_EXHAUSTED"
 	CodeConnectionRefused = "CONNECTION_REFUSED"
-	CodeNameNotResolved   = "NAME_NOT_RESOLVED"
-	CodeHTTPRefused       = "HTTP_REFUSED"
-	CodeHTTPNotFound      = "HTTP_NOT_FOUND"
+	CodeNameNotResolved   = "DNS_ERROR"
+	CodeHTTPRefused       = "HTTP_403"
+	CodeHTTPNotFound      = "HTTP_404"
 	CodeHTTPThrottled     = "HTTP_429"
-	CodeHTTPServerError   = "HTTP_5XX"
+	CodeHTTPServerError   = "HTTP_500"
 
 	// About the process.
 	CodeStalled        = "STALLED"
 	CodeStartupTimeout = "STARTUP_TIMEOUT"
-	CodeKilled         = "KILLED"
-	CodeStopped        = "STOPPED"
+	CodeKilled         = "KILLED_SIGNAL"
+	CodeOOMKilled      = "OOM_KILLED"
+	CodeStopped        = "FFMPEG_STOPPED"
 	CodeFailed         = "FFMPEG_FAILED"
 )

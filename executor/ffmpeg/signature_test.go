@@ -60,14 +60,14 @@ func TestRecordedEndings(t *testing.T) {
 		"codec_not_in_container": {configuration, "CODEC_NOT_IN_CONTAINER"},
 		"unknown_suffix":         {configuration, "FFMPEG_BAD_ARGUMENT"},
 		"connection_refused":     {transient, "CONNECTION_REFUSED"},
-		"name_not_resolved":      {transient, "NAME_NOT_RESOLVED"},
+		"name_not_resolved":      {transient, "DNS_ERROR"},
 		"nvenc_no_driver":        {capability, "NVENC_UNAVAILABLE"},
 		"hwaccel_cuda_no_device": {capability, "CUDA_UNAVAILABLE"},
 		"vaapi_no_device":        {capability, "VAAPI_UNAVAILABLE"},
 		"qsv_no_device":          {capability, "QSV_UNAVAILABLE"},
 		"no_space":               {transient, "NO_SPACE"},
 		"no_space_ts":            {transient, "NO_SPACE"},
-		"sigterm":                {transient, "STOPPED"},
+		"sigterm":                {transient, "FFMPEG_STOPPED"},
 	}
 	// The build of 7.0 has neither NVENC nor QSV: it does not know the encoders.
 	exceptions := map[string]want{
@@ -139,7 +139,7 @@ func TestEvidenceHasAnOrder(t *testing.T) {
 
 	// A signal comes before what ffmpeg says, and spends the crash budget.
 	got = ffmpeg.Ending{Result: proc.Result{ExitCode: -1, Signal: syscall.SIGKILL}, Stderr: text}.Classify()
-	require.Equal(t, "KILLED", got.Code)
+	require.Equal(t, "KILLED_SIGNAL", got.Code)
 	require.Equal(t, dag.BudgetCrashes, got.Budget)
 	require.Equal(t, "SIGKILL", got.Signal)
 	require.Nil(t, got.ExitCode)

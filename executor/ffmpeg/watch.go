@@ -13,10 +13,17 @@ type Limits struct {
 	Startup time.Duration
 	// Stall is the time without an advance after that.
 	Stall time.Duration
+	// Total is the expected length of the output, 0 when unknown. Near it the
+	// muxer may rewrite the whole file and says nothing meanwhile: Stall is then
+	// at least FinalStall.
+	Total time.Duration
 	// MaxSize is the greatest output in bytes; MaxFrames the most video frames.
 	MaxSize   int64
 	MaxFrames int64
 }
+
+// FinalStall is the least stall limit of the last few percent of an output.
+const FinalStall = 10 * time.Minute
 
 // Watch tells a process that works from one that only talks: later versions
 // go on printing the same numbers when the input has stalled, 5.1 goes silent.
@@ -69,10 +76,17 @@ func (w *Watch) Deadline() time.Time {
 	case !w.started && w.limits.Startup > 0:
 		return w.start.Add(w.limits.Startup)
 	case w.started && w.limits.Stall > 0:
-		return w.last.Add(w.limits.Stall)
+		return w.last.Add(w.stall())
 	default:
 		return time.Time{}
 	}
+}
+
+func (w *Watch) stall() time.Duration {
+	if w.limits.Total > 0 && w.best.OutTime.Seconds() >= 0.97*w.limits.Total.Seconds() {
+		return max(w.limits.Stall, FinalStall)
+	}
+	return w.limits.Stall
 }
 
 // Check tells whether the process is to be ended at this instant because it
@@ -91,7 +105,7 @@ func (w *Watch) Check(now time.Time) *StopError {
 	}
 	return &StopError{
 		Class: dag.ClassTransient, Code: CodeStalled,
-		Message: fmt.Sprintf("ffmpeg made no progress for %s (frame %d, %s of output)", w.limits.Stall, w.best.Frame, max(w.best.OutTime, 0)),
+		Message: fmt.Sprintf("ffmpeg made no progress for %s (frame %d, %s of output)", w.stall(), w.best.Frame, max(w.best.OutTime, 0)),
 		Hint:    "raise stall_timeout if the machine is that slow",
 	}
 }

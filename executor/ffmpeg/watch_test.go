@@ -41,6 +41,11 @@ func TestWatch(t *testing.T) {
 	require.Equal(t, ffmpeg.CodeTooManyFrames, stop.Code)
 	require.Equal(t, dag.ClassPermanent, stop.Class)
 
+	// The last pass over a finished file shows no progress.
+	w = ffmpeg.NewWatch(ffmpeg.Limits{Stall: 120 * time.Second, Total: 100 * time.Second}, t0)
+	require.Nil(t, w.Observe(at(50), ffmpeg.Progress{OutTime: 99 * time.Second}))
+	require.Equal(t, at(50).Add(ffmpeg.FinalStall), w.Deadline())
+
 	w = ffmpeg.NewWatch(ffmpeg.Limits{}, t0)
 	require.True(t, w.Deadline().IsZero())
 	require.Nil(t, w.Check(at(1e6)))
