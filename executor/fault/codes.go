@@ -105,7 +105,7 @@ func Codes() []Code {
 		capability = dag.ClassCapability
 		poison     = dag.ClassPoison
 	)
-	return []Code{
+	list := []Code{
 		{CodeExitCode, transient, "", "the process ended with an exit code that no rule knows", ""},
 		{CodeKilledSignal, transient, dag.BudgetCrashes, "a signal that Airlock did not send ended the process", ""},
 		{CodeOOMKilled, transient, dag.BudgetCrashes, "the kernel ended the process because memory ran out", "give the worker more memory or run fewer tasks at once"},
@@ -173,6 +173,7 @@ func Codes() []Code {
 		{CodeSQLError, transient, "", "a database error without a known number", ""},
 		{CodeIdempotencyConflict, poison, "", "the idempotency key was used before with another payload", ""},
 	}
+	return append(list, mediaCodes()...)
 }
 
 // Families are the prefixes of codes that other tables make, with what makes

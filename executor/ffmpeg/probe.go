@@ -273,3 +273,16 @@ func (p *Probe) WrongExtension(extension string) bool {
 	known := extensionsOf(p.Format.Name)
 	return len(known) > 0 && !slices.Contains(known, strings.ToLower(strings.TrimPrefix(extension, ".")))
 }
+
+// ShortName is one name for the container: the extension's own where it is one
+// of ffmpeg's names for the format, else the first that people know it by.
+func (f Format) ShortName(extension string) string {
+	names := strings.Split(f.Name, ",")
+	if ext := strings.ToLower(strings.TrimPrefix(extension, ".")); slices.Contains(names, ext) {
+		return ext
+	}
+	if names[0] == "mov" {
+		return "mp4"
+	}
+	return names[0]
+}

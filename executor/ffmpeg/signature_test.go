@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/proc"
 )
@@ -163,5 +164,19 @@ func TestSignatureTableIsSound(t *testing.T) {
 		require.Regexp(t, code, s.Code)
 		require.Contains(t, []dag.ErrorClass{dag.ClassPermanent, dag.ClassTransient, dag.ClassConfiguration, dag.ClassCapability}, s.Class)
 		require.True(t, s.Rank >= 1 && s.Rank <= ffmpeg.LastRank)
+	}
+}
+
+// Each code of the tables is on the closed list, with the class that most of
+// its findings have.
+func TestCodesAreOnTheList(t *testing.T) {
+	t.Parallel()
+	for _, s := range ffmpeg.Signatures() {
+		_, ok := fault.Lookup(s.Code)
+		require.True(t, ok, s.Code)
+	}
+	for _, m := range ffmpeg.ExitMeanings() {
+		_, ok := fault.Lookup(m.Code)
+		require.True(t, ok, m.Code)
 	}
 }
