@@ -51,6 +51,13 @@ type EventContext struct {
 	MaxTries    int        `json:"max_tries,omitempty"`
 	State       string     `json:"state"`
 	LogicalDate *time.Time `json:"logical_date"`
+	RunType     RunType    `json:"run_type,omitempty"`
+	// DataIntervalStart and DataIntervalEnd are missing where the run has none.
+	DataIntervalStart *time.Time `json:"data_interval_start,omitempty"`
+	DataIntervalEnd   *time.Time `json:"data_interval_end,omitempty"`
+	// Params are those of the DAG with the task's and the run's conf laid over,
+	// values of keys that look like secrets masked.
+	Params map[string]any `json:"params,omitempty"`
 	// Reason is the run's reason in a DAG-level event.
 	Reason string `json:"reason,omitempty"`
 	// Exception is the error as one line, as templates see it.

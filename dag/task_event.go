@@ -2,6 +2,7 @@ package dag
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 )
@@ -24,8 +25,9 @@ func TaskEvents(
 	c := EventContext{
 		Event: kind, DagID: ti.DagID, RunID: ti.RunID, TaskID: ti.TaskID, MapIndex: ti.MapIndex,
 		TryNumber: ti.TryNumber, MaxTries: ti.MaxTries, State: string(stateAfter(kind, ti.State)),
-		LogicalDate: run.LogicalDate, NextTryAt: nextTry, LogPath: logPath, At: at,
+		NextTryAt: nextTry, LogPath: logPath, At: at,
 	}
+	c.ofRun(run, d.Params, t.Params)
 	if e != nil {
 		c.Exception = CutText(strings.Join(strings.Fields(e.Error()), " "), maxException)
 		c.ErrorClass, c.ErrorCode = e.Class, e.Code
@@ -46,10 +48,29 @@ func RunEvents(d *DAG, run Run, state RunState, reason string, at time.Time) []E
 	}
 	key := TaskInstanceKey{DagID: run.DagID, RunID: run.RunID, MapIndex: -1}
 	c := EventContext{
-		Event: kind, DagID: run.DagID, RunID: run.RunID, MapIndex: -1, State: string(state),
-		LogicalDate: run.LogicalDate, Reason: reason, At: at,
+		Event: kind, DagID: run.DagID, RunID: run.RunID, MapIndex: -1, State: string(state), Reason: reason, At: at,
 	}
+	c.ofRun(run, d.Params)
 	return events(d.Callbacks.For(kind), c, key, run.ID, int64(run.ClearNumber))
+}
+
+// ofRun fills in what the run says. The params come weakest first; the run's
+// conf, when it is an object, lies over them.
+func (c *EventContext) ofRun(run Run, params ...map[string]any) {
+	c.LogicalDate, c.RunType = run.LogicalDate, run.Type
+	c.DataIntervalStart, c.DataIntervalEnd = run.DataIntervalStart, run.DataIntervalEnd
+	merged := map[string]any{}
+	for _, p := range params {
+		maps.Copy(merged, p)
+	}
+	if conf, err := decodeExact(run.Conf); err == nil {
+		if m, ok := conf.(map[string]any); ok {
+			maps.Copy(merged, m)
+		}
+	}
+	if len(merged) > 0 {
+		c.Params, _ = MaskValues(merged).(map[string]any)
+	}
 }
 
 // stateAfter is the instance's state after an event of a kind: the events are

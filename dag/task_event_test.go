@@ -50,6 +50,33 @@ func TestTaskEvents(t *testing.T) {
 	require.Contains(t, string(events[0].Context), "<day>", "not escaped for HTML")
 }
 
+func TestEventsKnowTheRunAndItsParams(t *testing.T) {
+	t.Parallel()
+	d, tk, ti, run := eventParts()
+	d.Params = map[string]any{"a": "dag", "b": "dag", "c": "dag"}
+	tk.Params = map[string]any{"b": "task", "c": "task"}
+	start := noon.Add(-time.Hour)
+	run.Type, run.DataIntervalStart, run.DataIntervalEnd = dag.RunManual, &start, &noon
+	run.Conf = json.RawMessage(`{"c": 12345678901234567890, "api_token": "x"}`)
+	var c dag.EventContext
+	raw := dag.TaskEvents(d, tk, ti, run, dag.EventSuccess, nil, nil, "", noon)[0].Context
+	require.NoError(t, json.Unmarshal(raw, &c))
+	require.Equal(t, "dag", c.Params["a"])
+	require.Equal(t, "task", c.Params["b"])
+	require.Contains(t, string(raw), `"c":12345678901234567890`)
+	require.Equal(t, "***", c.Params["api_token"])
+	require.Equal(t, dag.RunManual, c.RunType)
+	require.Equal(t, start, *c.DataIntervalStart)
+	require.Equal(t, noon, *c.DataIntervalEnd)
+
+	d.Callbacks.OnSuccess = []dag.Callback{{Name: "log"}}
+	run.Conf = json.RawMessage(`[1]`) // no object: left alone
+	raw = dag.RunEvents(d, run, dag.RunSuccess, "success", noon)[0].Context
+	c = dag.EventContext{}
+	require.NoError(t, json.Unmarshal(raw, &c))
+	require.Equal(t, map[string]any{"a": "dag", "b": "dag", "c": "dag"}, c.Params)
+}
+
 func TestTaskEventStates(t *testing.T) {
 	t.Parallel()
 	d, tk, ti, run := eventParts()

@@ -223,6 +223,14 @@ func TestOpenSetupIsAConditionOfAllWork(t *testing.T) {
 	require.Equal(t, []string{"b scheduled"}, changes(w.step(t)))
 }
 
+// TestDirectSetupIsTheRulesBusiness: a task directly below a setup is ruled by
+// its trigger rule alone.
+func TestDirectSetupIsTheRulesBusiness(t *testing.T) {
+	t.Parallel()
+	w := newWorld(dagOf(task("s", setup), task("a", after("s"), rule(dag.AllDone))))
+	require.Equal(t, []string{"a scheduled"}, changes(w.set(map[string]dag.State{"s": dag.StateFailed}).step(t)))
+}
+
 func TestSkipsAndFailuresTravelToTheEndInOneCall(t *testing.T) {
 	t.Parallel()
 	const length = 200

@@ -33,6 +33,8 @@ func TestEffectivePriority(t *testing.T) {
 		task("e", weigh(-5, "upstream"), after("c")))
 	require.Equal(t, map[string]int{"a": math.MaxInt32, "b": 5, "c": math.MinInt32, "e": math.MinInt32}, dag.EffectivePriority(huge))
 	require.Empty(t, dag.EffectivePriority(dagOf()))
+	cycle := dagOf(task("a", weigh(1, ""), after("b")), task("b", weigh(10, ""), after("a")))
+	require.Equal(t, map[string]int{"a": 11, "b": 11}, dag.EffectivePriority(cycle), "no task counts itself")
 }
 
 // TestEffectivePriorityAgainstSets compares with plain sets, over DAGs that are
