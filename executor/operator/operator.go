@@ -29,6 +29,9 @@ type Task struct {
 	// Args are Def.Args with the instance's payload merged over them, rendered.
 	// Durations are float64 seconds, as dag.FieldDuration says.
 	Args map[string]any
+	// Render renders a text that the operator reads itself, such as a script
+	// file, as a template; nil leaves such texts as they are.
+	Render func(text string) (string, error)
 	// Log is the attempt's log. Writes are safe for concurrent use, bounded and
 	// masked; a line is best written whole.
 	Log io.Writer

@@ -144,13 +144,12 @@ func (p *pipeSet) finish() {
 	if len(p.outputs) == 0 {
 		return
 	}
-	wait := time.NewTimer(eofWait)
-	defer wait.Stop()
+	wait := dag.SystemClock{}.After(eofWait)
 	for _, o := range p.outputs {
 		select {
 		case <-o.done:
 			continue
-		case <-wait.C:
+		case <-wait:
 		}
 		for _, o := range p.outputs {
 			_ = o.r.SetReadDeadline(dag.SystemClock{}.Now())

@@ -18,11 +18,13 @@ type Command struct {
 	// Argv[0] is looked up in PATH.
 	Argv []string
 	Dir  string
-	// Env is the whole environment; nil for this process's own. The marker is added.
-	Env    []string
-	Stdin  io.Reader
-	Stdout io.Writer
-	Stderr io.Writer
+	// Env is the whole environment; nil for this process's own. ExtraEnv and the
+	// marker are added; of two values of one name the later one counts.
+	Env      []string
+	ExtraEnv []string
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
 	// Grace is the time between SIGTERM and SIGKILL; DefaultGrace when 0.
 	Grace time.Duration
 	// Marker is the value of MarkerEnv in the child's environment; nothing is

@@ -59,8 +59,11 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = c.Dir
 	cmd.Env = c.Env
+	if len(c.ExtraEnv) > 0 || c.Marker != "" {
+		cmd.Env = append(cmd.Environ(), c.ExtraEnv...)
+	}
 	if c.Marker != "" {
-		cmd.Env = append(cmd.Environ(), MarkerEnv+"="+c.Marker)
+		cmd.Env = append(cmd.Env, MarkerEnv+"="+c.Marker)
 	}
 	cmd.SysProcAttr = groupAttr()
 	pipes, err := connect(cmd, c)
@@ -94,9 +97,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		res.Stopped = context.Cause(ctx)
 		child.signal(syscall.SIGTERM)
 		child.signal(syscall.SIGCONT) // a stopped process acts on SIGTERM only when it goes on
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		kill = timer.C
+		kill = clock.After(grace)
 		select {
 		case <-child.ended:
 		case <-kill:
@@ -107,7 +108,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	}
 	state := child.reap()
 	res.Duration = max(0, clock.Now().Sub(started))
-	endGroup(child.pid, kill)
+	endGroup(clock, child.pid, kill)
 	pipes.finish()
 
 	res.ExitCode = -1
@@ -188,35 +189,27 @@ func (c *child) reap() *os.ProcessState {
 // is when those that already had SIGTERM get SIGKILL; nil for a child that
 // ended by itself, whose group had none yet. While a group has a member the
 // kernel gives its number to no new process, so the signals hit the right one.
-func endGroup(pgid int, kill <-chan time.Time) {
+func endGroup(clock dag.Clock, pgid int, kill <-chan time.Time) {
 	if !groupAlive(pgid) {
 		return
 	}
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
 	var term <-chan time.Time
 	if kill == nil {
-		t := time.NewTimer(linger)
-		defer t.Stop()
-		term = t.C
+		term = clock.After(linger)
 	}
 	// A process that the kernel cannot end (waiting for a dead disk) must not
 	// hold the attempt for ever.
 	var giveUp <-chan time.Time
 	for groupAlive(pgid) {
 		select {
-		case <-poll.C:
+		case <-clock.After(pollInterval):
 		case <-term:
 			_ = syscall.Kill(-pgid, syscall.SIGTERM)
 			_ = syscall.Kill(-pgid, syscall.SIGCONT)
-			t := time.NewTimer(leftoverGrace)
-			defer t.Stop()
-			kill = t.C
+			term, kill = nil, clock.After(leftoverGrace)
 		case <-kill:
 			_ = syscall.Kill(-pgid, syscall.SIGKILL)
-			t := time.NewTimer(leftoverGrace)
-			defer t.Stop()
-			kill, giveUp = nil, t.C
+			kill, giveUp = nil, clock.After(leftoverGrace)
 		case <-giveUp:
 			return
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // killWait is how long a process may take to vanish after SIGKILL.
@@ -33,32 +35,29 @@ func Sweep(marker string, grace time.Duration) (int, error) {
 	if len(left) == 0 {
 		return 0, nil
 	}
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
+	clock := dag.SystemClock{}
 	if grace > 0 {
-		end := time.NewTimer(grace)
-		defer end.Stop()
+		end := clock.After(grace)
 	wait:
 		for {
 			select {
-			case <-end.C:
+			case <-end:
 				break wait
-			case <-poll.C:
+			case <-clock.After(pollInterval):
 				if left = marked(marker, seen); len(left) == 0 {
 					return len(seen), nil
 				}
 			}
 		}
 	}
-	end := time.NewTimer(killWait)
-	defer end.Stop()
+	end := clock.After(killWait)
 	for {
 		if left = marked(marker, seen, syscall.SIGKILL); len(left) == 0 {
 			return len(seen), nil
 		}
 		select {
-		case <-poll.C:
-		case <-end.C:
+		case <-clock.After(pollInterval):
+		case <-end:
 			pids := make([]string, len(left))
 			for i, p := range left {
 				pids[i] = strconv.Itoa(p.PID)
