@@ -172,10 +172,10 @@ type Expand struct {
 // ExpandSource is where the values of one mapped argument come from. Exactly
 // one of the fields is set.
 type ExpandSource struct {
-	Literal []any  `json:"literal,omitempty"`
-	XCom    string `json:"xcom,omitempty"` // id of an upstream task: its return value, or those of its successful instances
-	Key     string `json:"key,omitempty"`  // XCom key, "return_value" when empty
-	Glob    string `json:"glob,omitempty"` // template of a file pattern, expanded when the upstream tasks are done; sorted
+	Literal []any  `json:"literal,omitzero"` // set and empty for no instances
+	XCom    string `json:"xcom,omitempty"`   // id of an upstream task: its return value, or those of its successful instances
+	Key     string `json:"key,omitempty"`    // XCom key, "return_value" when empty
+	Glob    string `json:"glob,omitempty"`   // template of a file pattern, expanded when the upstream tasks are done; sorted
 }
 
 // Callbacks are the receivers of each kind of event.

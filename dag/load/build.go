@@ -1,0 +1,352 @@
+package load
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// zones remembers time zones by name.
+type zones map[string]*time.Location
+
+var (
+	dagID  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,250}$`)
+	taskID = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+)
+
+const idRule = "allowed: letters, digits, _, - and ., at most 250 of them"
+
+// maxFileWork bounds what one file may ask for when every DAG takes over a
+// large default block, in values.
+const maxFileWork = 3_000_000
+
+// build makes the DAGs of one file.
+func (l *loader) build(src *source) {
+	if src.root == nil {
+		return
+	}
+	rep := src.rep
+	work, found := 0, false
+	for _, f := range src.root.fields {
+		if !l.isDAG(f.name) {
+			l.checkTopLevel(src, f)
+			found = found || f.name != "default"
+			continue
+		}
+		found = true
+		if src.lost[f.name] {
+			continue
+		}
+		if f.val.kind != mapNode {
+			rep.err(f.val, f.name, codeNotADAG, "a DAG must stand under its id, not "+describe(f.val), "as in my_dag: {schedule: ..., tasks: ...}")
+			continue
+		}
+		merged := l.layers(src, f.val)
+		if merged == nil {
+			continue
+		}
+		if work += merged.size; work > maxFileWork {
+			rep.err(f.key, f.name, codeTooLarge, "with what its DAGs inherit the file is too large", "split the file")
+			return
+		}
+		b := &builder{l: l, opts: l.opts, src: src, rep: rep, zones: l.zones, merged: merged, key: f.key}
+		if d := b.build(f.name); d != nil {
+			src.dags = append(src.dags, d)
+		}
+	}
+	if !found && !rep.failed {
+		rep.warn(src.root, "", codeEmptyFile, "the file defines no DAG", "")
+	}
+}
+
+// checkTopLevel reports the keys beside the DAGs.
+func (l *loader) checkTopLevel(src *source, f field) {
+	switch {
+	case f.name == "default":
+		if !f.val.null() {
+			l.checkDAGKeys(src.rep, f.val, "default")
+		}
+	case f.name == "task_groups":
+		src.rep.warn(f.key, f.name, codeMisplacedKey, "task_groups has no effect beside the DAGs", "put it inside a DAG")
+	case f.name == "policies":
+		src.rep.err(f.key, f.name, codeMisplacedKey, "policies cannot stand beside the DAGs", "put it under default:, or in a file policies.yml")
+	default:
+		src.rep.err(f.key, f.name, codeMisplacedKey, f.name+" is a key of a DAG and stands beside the DAGs", "put it under the DAG's id")
+	}
+}
+
+// checkDAGKeys reports unknown keys of a DAG or of a layer under it.
+func (l *loader) checkDAGKeys(rep *report, n *node, path string) {
+	rep.checkKeys(n, path, "a DAG", l.keys.dag, func(f field) bool {
+		if info := l.keys.defaultArgs[f.name]; l.keys.dag[f.name].kind == noKey && info.kind == used {
+			rep.err(f.key, join(path, f.name), codeMisplacedKey, f.name+" is not a key of a DAG", "put it under default_args, or on a task")
+			return true
+		}
+		return false
+	}, nil)
+	if args := n.get("default_args"); !args.null() {
+		l.checkDefaultArgs(rep, args, join(path, "default_args"))
+	}
+}
+
+// checkDefaultArgs reports unknown keys of default_args: they may hold what
+// every task has, and any key of any operator.
+func (l *loader) checkDefaultArgs(rep *report, n *node, path string) {
+	rep.checkKeys(n, path, "default_args", l.keys.defaultArgs, func(f field) bool {
+		if l.keys.defaultArgs[f.name].kind != noKey || l.ops.anyField[f.name] {
+			return l.ops.anyField[f.name]
+		}
+		if l.keys.dag[f.name].kind == used {
+			rep.warn(f.key, join(path, f.name), codeMisplacedKey, f.name+" has no effect under default_args", "put it under the DAG itself")
+			return true
+		}
+		return false
+	}, l.ops.fieldNames)
+}
+
+// checkSettings reports what is wrong in defaults.yml and policies.yml files
+// whether or not a DAG uses them.
+func (l *loader) checkSettings() {
+	policyFile := keyTable{}
+	policyFile.add(used, "", "policies")
+	for _, src := range l.sources {
+		if src.root == nil {
+			continue
+		}
+		switch settingsName(src.path) {
+		case "defaults":
+			l.checkDAGKeys(src.rep, src.root, "")
+		case "policies":
+			src.rep.checkKeys(src.root, "", "a policies file", policyFile, nil, nil)
+			b := &builder{l: l, opts: l.opts, src: src, rep: src.rep, zones: l.zones}
+			b.readPolicies(src.root.get("policies"), "policies")
+		}
+	}
+}
+
+// builder makes one DAG of its merged mapping.
+type builder struct {
+	l     *loader
+	opts  Options
+	src   *source
+	rep   *report
+	zones zones
+
+	merged   *node
+	key      *node // the DAG's id in the file
+	path     string
+	d        *dag.DAG
+	loc      *time.Location
+	argsLoc  *time.Location // of default_args, when it names a zone
+	args     *node          // the merged default_args; nil for none
+	policies map[string]queuePolicy
+
+	tasks  []*taskDraft
+	groups []*groupDraft
+	byID   map[string]*taskDraft // bare and full ids
+	byName map[string]*groupDraft
+}
+
+func (b *builder) build(id string) *dag.DAG {
+	b.path = id
+	b.d = &dag.DAG{ID: id, FileLoc: b.src.path, Line: b.key.line}
+	if !dagID.MatchString(id) {
+		b.rep.err(b.key, id, codeBadID, quote(id)+" cannot be a DAG's id", idRule)
+	}
+	b.l.checkDAGKeys(b.rep, b.merged, id)
+	b.args = b.merged.get("default_args")
+	b.readTimezone()
+	b.readTexts()
+	b.readLimits()
+	b.readDates()
+	b.readSchedule()
+	b.readParams()
+	b.policies = b.readPolicies(b.merged.get("policies"), join(id, "policies"))
+	b.d.Callbacks = b.dagCallbacks()
+	b.readGroups()
+	b.readTasks()
+	b.link()
+	b.finishDates()
+	b.checkDAG()
+	if b.rep.failed {
+		return nil
+	}
+	return b.d
+}
+
+// val finds a key of the DAG; nil when it is absent or null.
+func (b *builder) val(key string) (*node, string) {
+	n := b.merged.get(key)
+	if n.null() {
+		return nil, ""
+	}
+	return n, join(b.path, key)
+}
+
+// readTimezone settles the DAG's zone: the DAG's own key, else that of
+// default_args, else the default.
+func (b *builder) readTimezone() {
+	b.loc, b.d.Timezone = time.UTC, "UTC"
+	own, ownLoc := b.zoneKey(b.merged.get("timezone"), join(b.path, "timezone"))
+	args, argsLoc := b.zoneKey(b.args.get("timezone"), join(b.path, "default_args.timezone"))
+	b.argsLoc = argsLoc
+	switch {
+	case ownLoc != nil:
+		b.loc, b.d.Timezone = ownLoc, own
+	case argsLoc != nil:
+		b.loc, b.d.Timezone = argsLoc, args
+	default:
+		if loc, err := b.zone(b.opts.DefaultTimezone); err == nil {
+			b.loc, b.d.Timezone = loc, b.opts.DefaultTimezone
+		}
+	}
+}
+
+func (b *builder) zoneKey(n *node, path string) (string, *time.Location) {
+	if n.null() {
+		return "", nil
+	}
+	name, ok := b.rep.text(n, path)
+	if !ok {
+		return "", nil
+	}
+	loc, err := b.zone(name)
+	if err != nil {
+		b.rep.err(n, path, codeBadTimezone, err.Error(), "write a name such as Europe/Berlin or UTC")
+		return "", nil
+	}
+	return name, loc
+}
+
+func (b *builder) readTexts() {
+	for _, t := range []struct {
+		key string
+		to  *string
+	}{
+		{"dag_display_name", &b.d.DisplayName}, {"description", &b.d.Description}, {"doc_md", &b.d.DocMD},
+	} {
+		if n, p := b.val(t.key); n != nil {
+			*t.to, _ = b.rep.text(n, p)
+		}
+	}
+	if n, p := b.val("tags"); n != nil {
+		b.d.Tags, _ = b.rep.texts(n, p)
+	}
+	if n := b.args.get("owner"); !n.null() {
+		b.d.Owner, _ = b.rep.text(n, join(b.path, "default_args.owner"))
+	}
+}
+
+func (b *builder) readLimits() {
+	d := b.d
+	d.MaxActiveRuns, d.MaxActiveTasks, d.Catchup = b.opts.MaxActiveRuns, b.opts.MaxActiveTasks, b.opts.CatchupByDefault
+	for _, t := range []struct {
+		key   string
+		to    *int
+		least int
+	}{
+		{"max_active_runs", &d.MaxActiveRuns, 1},
+		{"max_active_tasks", &d.MaxActiveTasks, 1},
+		{"concurrency", &d.MaxActiveTasks, 1}, // the old name, which wins
+		{"max_consecutive_failed_dag_runs", &d.MaxConsecutiveFailedDagRuns, 0},
+	} {
+		if n, p := b.val(t.key); n != nil {
+			if v, ok := b.rep.integer(n, p, t.least); ok {
+				*t.to = v
+			}
+		}
+	}
+	for _, t := range []struct {
+		key string
+		to  *bool
+	}{
+		{"catchup", &d.Catchup}, {"fail_stop", &d.FailFast}, {"fail_fast", &d.FailFast},
+		{"render_template_as_native_obj", &d.RenderTemplateAsNativeObj},
+	} {
+		if n, p := b.val(t.key); n != nil {
+			*t.to, _ = b.rep.boolean(n, p)
+		}
+	}
+	if n, p := b.val("is_paused_upon_creation"); n != nil {
+		if v, ok := b.rep.boolean(n, p); ok {
+			d.IsPausedUponCreation = &v
+		}
+	}
+	if n, p := b.val("dagrun_timeout"); n != nil {
+		d.DagrunTimeout, _ = b.rep.duration(n, p)
+	}
+}
+
+// readDates reads the DAG's own dates; finishDates adds those of the tasks.
+func (b *builder) readDates() {
+	if n, p := b.val("start_date"); n != nil {
+		b.d.StartDate, _ = b.date(n, p, b.loc)
+	}
+	if n, p := b.val("end_date"); n != nil {
+		b.d.EndDate, _ = b.date(n, p, b.loc)
+	}
+}
+
+// finishDates makes the DAG's dates what bounds its schedule: the earliest
+// start of all tasks, and the latest end if every task has one. A task keeps a
+// date of its own only where it is narrower than the DAG's.
+func (b *builder) finishDates() {
+	tasks := b.d.Tasks
+	if b.d.StartDate == nil {
+		for i := range tasks {
+			if s := tasks[i].StartDate; s != nil && (b.d.StartDate == nil || s.Before(*b.d.StartDate)) {
+				b.d.StartDate = s
+			}
+		}
+	}
+	if b.d.EndDate == nil && len(tasks) > 0 {
+		var last *time.Time
+		for i := range tasks {
+			e := tasks[i].EndDate
+			if e == nil {
+				last = nil
+				break
+			}
+			if last == nil || e.After(*last) {
+				last = e
+			}
+		}
+		b.d.EndDate = last
+	}
+	for i := range tasks {
+		if s := tasks[i].StartDate; s != nil && b.d.StartDate != nil && !s.After(*b.d.StartDate) {
+			tasks[i].StartDate = nil
+		}
+		if e := tasks[i].EndDate; e != nil && b.d.EndDate != nil && !e.Before(*b.d.EndDate) {
+			tasks[i].EndDate = nil
+		}
+	}
+	if s, e := b.d.StartDate, b.d.EndDate; s != nil && e != nil && e.Before(*s) {
+		b.rep.warn(b.key, b.path, codeBadDate,
+			fmt.Sprintf("end_date (%s) is before start_date (%s): the DAG never runs", e.Format(time.RFC3339), s.Format(time.RFC3339)), "")
+	}
+}
+
+// checkDAG checks what concerns the DAG as a whole.
+func (b *builder) checkDAG() {
+	if b.d.FailFast {
+		for _, t := range b.tasks {
+			if t.task.TriggerRule != dag.AllSuccess && !t.task.IsTeardown {
+				b.rep.err(t.at("trigger_rule"), t.sub("trigger_rule"), codeTriggerRule,
+					"with fail_fast every task must have the trigger rule all_success, not "+string(t.task.TriggerRule), "")
+			}
+		}
+	}
+	if b.d.Catchup && b.d.StartDate == nil && b.d.Schedule.Kind != dag.ScheduleNone && b.d.Schedule.Kind != "" {
+		b.rep.err(b.merged.keyOf("catchup"), join(b.path, "catchup"), codeMissingKey,
+			"catchup needs a start_date: from when on are the missed runs to be made?", "add start_date, or catchup: false")
+	}
+}
+
+// templated tells whether a text has a template in it.
+func templated(s string) bool {
+	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
+}

@@ -1,0 +1,138 @@
+package load
+
+import (
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// dagCallbacks reads the receivers of the DAG's own events.
+func (b *builder) dagCallbacks() dag.Callbacks {
+	find := func(key string) (*node, string) { return b.val(key) }
+	return dag.Callbacks{
+		OnSuccess: b.readCallbacks("on_success_callback", find),
+		OnFailure: b.readCallbacks("on_failure_callback", find),
+	}
+}
+
+// taskCallbacks reads the receivers of a task's events, its own or inherited.
+func (b *builder) taskCallbacks(t *taskDraft) dag.Callbacks {
+	return dag.Callbacks{
+		OnExecute: b.readCallbacks("on_execute_callback", t.val),
+		OnSuccess: b.readCallbacks("on_success_callback", t.val),
+		OnFailure: b.readCallbacks("on_failure_callback", t.val),
+		OnRetry:   b.readCallbacks("on_retry_callback", t.val),
+		OnSkipped: b.readCallbacks("on_skipped_callback", t.val),
+	}
+}
+
+// readCallbacks reads one key in all its forms.
+func (b *builder) readCallbacks(key string, find func(string) (*node, string)) []dag.Callback {
+	var out []dag.Callback
+	if n, path := find(key); n != nil {
+		if n.kind != listNode {
+			out = b.appendCallback(out, n, path)
+		} else {
+			for i, item := range n.items {
+				out = b.appendCallback(out, item, index(path, i))
+			}
+		}
+	}
+	name, path := find(key + "_name")
+	file, filePath := find(key + "_file")
+	switch {
+	case name != nil:
+		b.dropped(name, path, "the Python function "+quote(name.text))
+	case file != nil:
+		b.dropped(file, filePath, "the Python file "+quote(file.text))
+	}
+	return out
+}
+
+// appendCallback reads one receiver: a name, or a mapping with its arguments.
+func (b *builder) appendCallback(out []dag.Callback, n *node, path string) []dag.Callback {
+	name := n
+	if n.kind == mapNode {
+		if name = n.get("callback"); name.null() {
+			if n.get("__type__") != nil {
+				b.dropped(n, path, "an object of "+quote(n.get("__type__").text))
+				return out
+			}
+			b.rep.err(n, path, codeMissingKey, "callback is missing", `as in {callback: webhook, url: "http://..."}`)
+			return out
+		}
+	}
+	if name.kind != scalarNode || name.null() {
+		b.rep.err(n, path, codeWrongType, "a callback must be a name or a mapping with callback, not "+describe(n), `as in {callback: webhook, url: "http://..."}`)
+		return out
+	}
+	short := b.callbackName(name, path)
+	if short == "" {
+		return out
+	}
+	cb := dag.Callback{Name: short}
+	if n.kind == mapNode {
+		args := map[string]any{}
+		ok := true
+		for _, f := range n.without("callback").fields {
+			v, good := b.rep.any(f.val, join(path, f.name))
+			ok = ok && good
+			args[f.name] = v
+		}
+		if !ok {
+			return out
+		}
+		if len(args) > 0 {
+			cb.Args = args
+		}
+	}
+	return append(out, cb)
+}
+
+// callbackName finds the notifier that a text names; "" when there is none,
+// which is reported.
+func (b *builder) callbackName(n *node, path string) string {
+	text := strings.TrimSpace(n.text)
+	known := b.opts.Callbacks
+	if !strings.Contains(text, ".") {
+		if known == nil || contains(known, text) {
+			return text
+		}
+		b.rep.err(n, path, codeUnknownCB, "there is no callback "+quote(text), didYouMean(text, known))
+		return ""
+	}
+	if like := likeNotifier(text); like != "" && (known == nil || contains(known, like)) {
+		return like
+	}
+	b.dropped(n, path, "the Python callback "+quote(text))
+	return ""
+}
+
+// likeNotifier gives the short name of the notifier that does what a class or
+// function of Airflow does.
+func likeNotifier(path string) string {
+	switch class := className(path); {
+	case !strings.HasPrefix(path, "airflow."):
+		return ""
+	case strings.Contains(path, ".slack.") && (strings.HasSuffix(class, "Notifier") || strings.HasPrefix(class, "send_")):
+		return "slack"
+	case strings.Contains(path, ".smtp.") && (strings.HasSuffix(class, "Notifier") || strings.HasPrefix(class, "send_")):
+		return "email"
+	case strings.Contains(path, ".pagerduty.") && (strings.HasSuffix(class, "Notifier") || strings.HasPrefix(class, "send_")):
+		return "pagerduty"
+	case strings.Contains(path, ".http.") && strings.HasSuffix(class, "Notifier"):
+		return "webhook"
+	default:
+		return ""
+	}
+}
+
+// dropped warns of a receiver that Airlock cannot call. Never silently: the
+// author counts on being told.
+func (b *builder) dropped(n *node, path, what string) {
+	hint := "use callback: webhook or callback: command"
+	if len(b.opts.Callbacks) > 0 {
+		hint = "use one of: " + strings.Join(b.opts.Callbacks, ", ")
+	}
+	b.rep.warn(n, path, codeCallback, what+" is not called: Airlock runs no Python for callbacks", hint)
+}

@@ -1,0 +1,288 @@
+package load
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// maxMapLength is the longest list that a task can be expanded over.
+const maxMapLength = 1024
+
+var (
+	outputRef = regexp.MustCompile(`^([A-Za-z0-9_.-]+)\.output(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
+	xcomRef   = regexp.MustCompile(`^[Xx][Cc]om[Aa]rg\(\s*['"]?([A-Za-z0-9_.-]+)['"]?\s*\)$`)
+	plusRef   = regexp.MustCompile(`^\+([A-Za-z0-9_.-]+)(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
+)
+
+const expandForms = `allowed: a list, a mapping, other_task.output, XcomArg(other_task), {xcom: other_task} or {glob: "dir/*.csv"}`
+
+// readExpand reads expand, expand_kwargs and partial.
+func (b *builder) readExpand(t *taskDraft) {
+	args, kwargs, partial := t.body.get("expand"), t.body.get("expand_kwargs"), t.body.get("partial")
+	if args.null() && kwargs.null() {
+		if !partial.null() {
+			b.rep.err(t.body.keyOf("partial"), t.sub("partial"), codeExpand, "partial stands without expand", "write its keys on the task itself")
+		}
+		return
+	}
+	if !args.null() && !kwargs.null() {
+		b.rep.err(t.body.keyOf("expand_kwargs"), t.sub("expand_kwargs"), codeExpand, "expand and expand_kwargs cannot stand together", "")
+	}
+	e := &dag.Expand{}
+	t.task.Expand = e
+	if !partial.null() {
+		b.readPartial(t, e, partial)
+	}
+	if !kwargs.null() {
+		if src, ok := b.expandSource(t, kwargs, t.sub("expand_kwargs"), nil); ok {
+			e.Kwargs = &src
+			b.checkKwargs(t, kwargs)
+		}
+	}
+	if !args.null() {
+		b.readExpandArgs(t, e, args)
+	}
+	b.checkMapped(t, e)
+}
+
+func (b *builder) readExpandArgs(t *taskDraft, e *dag.Expand, args *node) {
+	path := t.sub("expand")
+	if args.kind != mapNode || len(args.fields) == 0 {
+		b.rep.err(args, path, codeExpand, "expand must be a mapping of the task's keys to what they are expanded over, not "+describe(args), "as in expand: {path: other_task.output}")
+		return
+	}
+	e.Args = map[string]dag.ExpandSource{}
+	product := 1
+	for _, f := range args.fields {
+		p := join(path, f.name)
+		spec := b.mappable(t, f, p)
+		if t.spec != nil && spec == nil {
+			continue
+		}
+		if n := t.body.get(f.name); !n.null() {
+			b.rep.err(f.key, p, codeExpand, f.name+" stands on the task and under expand", "keep one of the two")
+			continue
+		}
+		delete(t.task.Args, f.name) // an inherited default gives way
+		src, ok := b.expandSource(t, f.val, p, spec)
+		if !ok {
+			continue
+		}
+		e.Names = append(e.Names, f.name)
+		e.Args[f.name] = src
+		if src.Literal != nil {
+			product *= len(src.Literal)
+		}
+	}
+	if product > maxMapLength {
+		b.rep.err(args, path, codeExpand, fmt.Sprintf("expand makes %d instances; at most %d are allowed", product, maxMapLength), "")
+	}
+}
+
+// mappable finds the operator's key that is expanded; nil, and a problem, when
+// there is none or it cannot be.
+func (b *builder) mappable(t *taskDraft, f field, path string) *dag.Field {
+	if t.spec == nil {
+		return nil
+	}
+	var names []string
+	for i := range t.spec.Fields {
+		if t.spec.Fields[i].Mappable {
+			names = append(names, t.spec.Fields[i].Name)
+		}
+	}
+	spec := specField(t.spec, f.name)
+	switch {
+	case spec != nil && spec.Mappable:
+		return spec
+	case spec != nil || b.l.keys.task[f.name].kind != noKey:
+		b.rep.err(f.key, path, codeNotMappable, f.name+" cannot be expanded over", "it is the same for all instances: write it on the task itself")
+	default:
+		b.rep.err(f.key, path, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name+" that can be expanded", didYouMean(f.name, names))
+	}
+	return nil
+}
+
+// expandSource reads where the values come from.
+func (b *builder) expandSource(t *taskDraft, n *node, path string, f *dag.Field) (dag.ExpandSource, bool) {
+	switch n.kind {
+	case listNode:
+		return b.literalList(n, path, f)
+	case mapNode:
+		if n.get("xcom") != nil && len(n.without("xcom", "key").fields) == 0 {
+			return b.xcomSource(t, n, path)
+		}
+		if n.get("glob") != nil && len(n.fields) == 1 {
+			text, ok := b.rep.text(n.get("glob"), join(path, "glob"))
+			return dag.ExpandSource{Glob: text}, ok
+		}
+		if name := n.get("__type__"); name != nil {
+			if args := n.get("__args__"); (className(name.text) == "XComArg" || className(name.text) == "PlainXComArg") && args != nil && args.kind == listNode && len(args.items) == 1 {
+				return b.taskSource(t, args.items[0], path, args.items[0].text, "")
+			}
+			b.rep.err(n, path, codeExpand, "objects of "+quote(name.text)+" cannot be expanded over", expandForms)
+			return dag.ExpandSource{}, false
+		}
+		return b.literalMap(n, path)
+	}
+	if n.null() {
+		b.rep.err(n, path, codeExpand, "nothing cannot be expanded over", expandForms)
+		return dag.ExpandSource{}, false
+	}
+	for _, re := range []*regexp.Regexp{outputRef, xcomRef, plusRef} {
+		if m := re.FindStringSubmatch(n.text); m != nil {
+			key := ""
+			if len(m) > 2 {
+				key = m[2]
+			}
+			return b.taskSource(t, n, path, m[1], key)
+		}
+	}
+	b.rep.err(n, path, codeExpand, quote(n.text)+" cannot be expanded over", expandForms)
+	return dag.ExpandSource{}, false
+}
+
+func (b *builder) xcomSource(t *taskDraft, n *node, path string) (dag.ExpandSource, bool) {
+	name, ok := b.rep.text(n.get("xcom"), join(path, "xcom"))
+	if !ok {
+		return dag.ExpandSource{}, false
+	}
+	key := ""
+	if m := outputRef.FindStringSubmatch(name); m != nil {
+		name, key = m[1], m[2]
+	}
+	if v := n.get("key"); !v.null() {
+		if key, ok = b.rep.text(v, join(path, "key")); !ok {
+			return dag.ExpandSource{}, false
+		}
+	}
+	return b.taskSource(t, n.get("xcom"), join(path, "xcom"), name, key)
+}
+
+// taskSource points at another task's XCom, which makes that task an upstream
+// one.
+func (b *builder) taskSource(t *taskDraft, n *node, path, name, key string) (dag.ExpandSource, bool) {
+	source := b.byID[name]
+	if source == nil {
+		b.rep.err(n, path, codeUnknownDep, "there is no task "+quote(name)+" to expand over", didYouMean(name, b.taskNames()))
+		return dag.ExpandSource{}, false
+	}
+	t.deps = append(t.deps, dep{at: n, path: path, name: name})
+	if key == dag.XComReturnValue {
+		key = ""
+	}
+	return dag.ExpandSource{XCom: source.task.ID, Key: key}, true
+}
+
+func (b *builder) literalList(n *node, path string, f *dag.Field) (dag.ExpandSource, bool) {
+	src := dag.ExpandSource{Literal: make([]any, 0, len(n.items))}
+	if len(n.items) > maxMapLength {
+		b.rep.err(n, path, codeExpand, fmt.Sprintf("the list has %d items; at most %d instances are allowed", len(n.items), maxMapLength), "")
+		return src, false
+	}
+	ok := true
+	for i, item := range n.items {
+		var v any
+		var good bool
+		if f != nil && !item.null() {
+			v, good = b.rep.arg(item, index(path, i), f, true)
+		} else {
+			v, good = b.rep.any(item, index(path, i))
+		}
+		ok = ok && good
+		src.Literal = append(src.Literal, v)
+	}
+	return src, ok
+}
+
+// literalMap is expanded over as its pairs of key and value.
+func (b *builder) literalMap(n *node, path string) (dag.ExpandSource, bool) {
+	src := dag.ExpandSource{Literal: make([]any, 0, len(n.fields))}
+	ok := true
+	for _, f := range n.fields {
+		v, good := b.rep.any(f.val, join(path, f.name))
+		ok = ok && good
+		src.Literal = append(src.Literal, []any{f.name, v})
+	}
+	return src, ok
+}
+
+// readPartial merges the fixed arguments into the task's own.
+func (b *builder) readPartial(t *taskDraft, e *dag.Expand, partial *node) {
+	path := t.sub("partial")
+	if partial.kind != mapNode {
+		b.rep.err(partial, path, codeWrongType, "partial must be a mapping, not "+describe(partial), "")
+		return
+	}
+	e.Partial = map[string]any{}
+	for _, f := range partial.fields {
+		p := join(path, f.name)
+		if n := t.body.get(f.name); !n.null() {
+			b.rep.err(f.key, p, codeExpand, f.name+" stands on the task and under partial", "keep one of the two")
+			continue
+		}
+		var v any
+		ok := false
+		switch spec := specFieldOf(t.spec, f.name); {
+		case spec != nil:
+			v, ok = b.rep.arg(f.val, p, spec, spec.Templated)
+		case t.spec == nil:
+			v, ok = b.rep.any(f.val, p)
+		case b.l.keys.task[f.name].kind != noKey:
+			b.rep.err(f.key, p, codeMisplacedKey, f.name+" is a key of the task, not of its operator", "write it on the task itself")
+		default:
+			b.rep.err(f.key, p, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name, didYouMean(f.name, fieldNames(t.spec.Fields)))
+		}
+		if ok {
+			e.Partial[f.name], t.task.Args[f.name] = v, v
+		}
+	}
+	if len(e.Partial) == 0 {
+		e.Partial = nil
+	}
+}
+
+func specFieldOf(s *dag.OperatorSpec, name string) *dag.Field {
+	if s == nil {
+		return nil
+	}
+	return specField(s, name)
+}
+
+// checkKwargs checks the keys of a literal expand_kwargs.
+func (b *builder) checkKwargs(t *taskDraft, n *node) {
+	if n.kind == mapNode && n.get("glob") != nil {
+		b.rep.err(n, t.sub("expand_kwargs"), codeExpand, "expand_kwargs takes a list of mappings, and glob gives paths", "use expand")
+		return
+	}
+	if n.kind != listNode || t.spec == nil {
+		return
+	}
+	for i, item := range n.items {
+		p := index(t.sub("expand_kwargs"), i)
+		if item.kind != mapNode {
+			b.rep.err(item, p, codeExpand, "each item of expand_kwargs must be a mapping, not "+describe(item), "")
+			continue
+		}
+		for _, f := range item.fields {
+			if spec := b.mappable(t, f, join(p, f.name)); spec != nil && !f.val.null() {
+				b.rep.arg(f.val, join(p, f.name), spec, true)
+			}
+		}
+	}
+}
+
+// checkMapped refuses the trigger rule always where the values come from
+// upstream: the task would start before they are there.
+func (b *builder) checkMapped(t *taskDraft, e *dag.Expand) {
+	dynamic := e.Kwargs != nil && e.Kwargs.Literal == nil
+	for _, src := range e.Args {
+		dynamic = dynamic || src.Literal == nil
+	}
+	if dynamic && t.task.TriggerRule == dag.Always {
+		b.rep.err(t.at("trigger_rule"), t.sub("trigger_rule"), codeTriggerRule,
+			"a task that is expanded over the output of others cannot have the trigger rule always", "write all_done")
+	}
+}

@@ -1,0 +1,85 @@
+package load
+
+import (
+	"sort"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// report gathers the problems of one file. What several DAGs inherit is told
+// once.
+type report struct {
+	file   string
+	list   []dag.Problem
+	failed bool
+	seen   map[problemKey]bool
+}
+
+type problemKey struct {
+	file      string
+	line, col int
+	code, msg string
+}
+
+func newReport(file string) *report { return &report{file: file, seen: map[problemKey]bool{}} }
+
+func (r *report) add(p dag.Problem) {
+	if p.File == "" {
+		p.File = r.file
+	}
+	if p.Severity == dag.SeverityError {
+		r.failed = true
+	}
+	k := problemKey{p.File, p.Line, p.Column, p.Code, p.Message}
+	if r.seen[k] {
+		return
+	}
+	r.seen[k] = true
+	r.list = append(r.list, p)
+}
+
+// err reports an error at a node's place.
+func (r *report) err(n *node, path, code, msg, hint string) {
+	r.add(at(n, dag.Problem{Path: path, Severity: dag.SeverityError, Code: code, Message: msg, Hint: hint}))
+}
+
+// warn reports a warning at a node's place.
+func (r *report) warn(n *node, path, code, msg, hint string) {
+	r.add(at(n, dag.Problem{Path: path, Severity: dag.SeverityWarning, Code: code, Message: msg, Hint: hint}))
+}
+
+func at(n *node, p dag.Problem) dag.Problem {
+	if n != nil {
+		p.File, p.Line, p.Column = n.file, n.line, n.col
+	}
+	return p
+}
+
+// sortProblems orders by file and place, and drops what two files report alike.
+func sortProblems(list []dag.Problem) []dag.Problem {
+	sort.SliceStable(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		switch {
+		case a.File != b.File:
+			return a.File < b.File
+		case a.Line != b.Line:
+			return a.Line < b.Line
+		case a.Column != b.Column:
+			return a.Column < b.Column
+		case a.Path != b.Path:
+			return a.Path < b.Path
+		default:
+			return a.Message < b.Message
+		}
+	})
+	seen := map[problemKey]bool{}
+	out := list[:0]
+	for _, p := range list {
+		k := problemKey{p.File, p.Line, p.Column, p.Code, p.Message}
+		if !seen[k] {
+			seen[k] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
