@@ -52,6 +52,9 @@ func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev 
 		if err != nil {
 			return nil, err
 		}
+		if fail != nil && fail.Class == dag.ClassTransient {
+			return fail, nil // all sessions in use, say: the next one asks again
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.known == nil {
