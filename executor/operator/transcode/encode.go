@@ -62,7 +62,7 @@ func (a *attempt) encode(ctx context.Context, src *source, r rung, devices []*gp
 		return nil, nil, context.Cause(ctx)
 	}
 	if fail := end.Classify(); fail != nil {
-		return made, fail, nil
+		return made, a.underStrict(fail), nil
 	}
 	fail, err = a.verify(ctx, src, made, temporary)
 	if err != nil {
@@ -72,6 +72,17 @@ func (a *attempt) encode(ctx context.Context, src *source, r rung, devices []*gp
 		fail.Stack = end.Stderr
 	}
 	return made, fail, nil
+}
+
+// underStrict names the end that strict asks for: the input could be opened, so
+// an error without a better name is the first one of its decoder.
+func (a *attempt) underStrict(fail *dag.TaskError) *dag.TaskError {
+	if !a.s.strict || (fail.Code != ffmpeg.CodeFailed && fail.Code != ffmpeg.CodeNotMedia) {
+		return fail
+	}
+	out := fault.New(ffmpeg.CodeDecodeErrors, "strict: "+fail.Message)
+	out.Stack, out.ExitCode = fail.Stack, fail.ExitCode
+	return out
 }
 
 func (a *attempt) runFFmpeg(ctx context.Context, src *source, r rung, dev *gpu.Device, temporary string) (ffmpeg.Ending, error) {
@@ -84,7 +95,7 @@ func (a *attempt) runFFmpeg(ctx context.Context, src *source, r rung, dev *gpu.D
 		args = append([]string{"-re"}, args...)
 	}
 	job := ffmpeg.Job{
-		Args: args, Input: src.input.Path, Output: temporary, Clock: a.t.Clock,
+		Args: args, Input: src.input.Path, Output: temporary, Clock: a.t.Clock, Grace: a.op.Grace,
 		Limits: ffmpeg.Limits{
 			Startup: a.s.startup, Stall: a.s.stall, Total: src.length,
 			MaxSize: a.s.maxOutputSize, MaxFrames: a.s.maxFrames,

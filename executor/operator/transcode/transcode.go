@@ -24,6 +24,9 @@ type Operator struct {
 	// Slots gives out its devices, Prober knows what works on them.
 	Slots  *gpu.Slots
 	Prober *gpu.Prober
+	// Grace is the time between SIGTERM and SIGKILL for ffmpeg; 0 for the usual
+	// one. A large file needs it to finish its index.
+	Grace time.Duration
 }
 
 // New makes an operator with ffmpeg and ffprobe from PATH and one encode at a
