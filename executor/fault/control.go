@@ -2,6 +2,7 @@ package fault
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -34,23 +35,46 @@ func readControl(stderr string) (c control, ok bool, note string) {
 	if !found {
 		return control{}, false, ""
 	}
-	if err := json.Unmarshal([]byte(body), &c); err != nil {
-		return control{}, false, fmt.Sprintf("the control line is not JSON and is passed over: %v", err)
+	c, err := parseControl([]byte(body))
+	if err != nil {
+		return control{}, false, fmt.Sprintf("the control line %v; it is passed over", err)
+	}
+	return c, true, ""
+}
+
+// Said is the failure that a step describes in JSON with the keys of a control
+// line, for steps that have a better way to say it than stderr. The step's
+// rules are not asked about it. The error says what is wrong with the JSON.
+func Said(body []byte, e Evidence) (*dag.TaskError, error) {
+	c, err := parseControl(body)
+	if err != nil {
+		return nil, err
+	}
+	te, _ := c.failure(e)
+	te.ExitCode, te.Decided = e.ExitCode, true
+	te.Stack = tail(e.Stderr, dag.MaxStackTrace)
+	return &te, nil
+}
+
+// parseControl checks what a step says of itself. Classes that only sealing
+// gives are not its to say.
+func parseControl(body []byte) (c control, err error) {
+	if err := json.Unmarshal(body, &c); err != nil {
+		return control{}, fmt.Errorf("is not JSON: %w", err)
 	}
 	switch c.Class {
 	case "", dag.ClassTransient, dag.ClassPermanent, dag.ClassPoison, dag.ClassConfiguration, dag.ClassCapability:
 	default:
-		return control{}, false, fmt.Sprintf("the control line's error_class %q is not one of transient, permanent, poison, "+
-			"configuration, capability; the line is passed over", c.Class)
+		return control{}, fmt.Errorf("has error_class %q, which is not one of transient, permanent, poison, "+
+			"configuration, capability", c.Class)
 	}
 	if c.Code != "" && !codePattern.MatchString(c.Code) {
-		return control{}, false, fmt.Sprintf("the control line's error_code %q is not capital letters, digits and "+
-			"underscores; the line is passed over", c.Code)
+		return control{}, fmt.Errorf("has error_code %q, which is not capital letters, digits and underscores", c.Code)
 	}
 	if c.Class == "" && c.Code == "" && len(c.RetryAfter) == 0 {
-		return control{}, false, "the control line has none of error_class, error_code, retry_after; it is passed over"
+		return control{}, errors.New("has none of error_class, error_code, retry_after")
 	}
-	return c, true, ""
+	return c, nil
 }
 
 // failure is what the line describes, and the line in words. With a

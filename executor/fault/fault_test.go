@@ -210,7 +210,7 @@ func TestClassifyExplains(t *testing.T) {
 		"strange": {fault.Evidence{Signal: "SIGWHAT"}, "SIGWHAT"},
 		"stopped": {fault.Evidence{Stopped: operator.ErrTimeout, ExitCode: code(0)}, "TIMEOUT"},
 		"http":    {fault.Evidence{HTTPStatus: 503, RetryAfter: "soon"}, "ignored"},
-		"control": {fault.Evidence{ExitCode: code(1), Stderr: "airlock: 5"}, "not JSON"},
+		"control": {fault.Evidence{ExitCode: code(1), Stderr: "airlock: 5"}, "is not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

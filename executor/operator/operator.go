@@ -46,6 +46,9 @@ type Task struct {
 	// Trigger makes a run of another DAG and returns its run id; making the same
 	// run id twice is not an error.
 	Trigger func(ctx context.Context, r TriggerRequest) (runID string, err error)
+	// RunState is the state of a run of any DAG, "" when there is no such run;
+	// nil where the process cannot look at other runs.
+	RunState func(ctx context.Context, dagID, runID string) (dag.RunState, error)
 	// StillMine asks the state database whether the lease still holds; an
 	// operator with an effect outside asks just before it commits the effect.
 	StillMine func(ctx context.Context) error
@@ -98,3 +101,13 @@ var (
 type cause string
 
 func (c cause) Error() string { return string(c) }
+
+// Grace is how long a child may take to end for this cause; 0 for the usual
+// time. When the lease is gone another worker is about to start the task, so
+// there is none to lose.
+func (c cause) Grace() time.Duration {
+	if c == ErrLeaseLost {
+		return 2 * time.Second
+	}
+	return 0
+}

@@ -214,6 +214,27 @@ func TestStopEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
+type hurry struct{}
+
+func (hurry) Error() string        { return "hurry" }
+func (hurry) Grace() time.Duration { return 50 * time.Millisecond }
+
+func TestACauseMayShortenTheGrace(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		pidFrom(t, file)
+		cancel(fmt.Errorf("wrapped: %w", hurry{}))
+	}()
+	res, err := proc.Run(ctx, proc.Command{
+		Argv: bash(`trap '' TERM; echo $$ > "$1"; while :; do sleep 300; done`, file), Grace: time.Hour,
+	})
+	require.NoError(t, err)
+	require.ErrorIs(t, res.Stopped, hurry{})
+	require.Equal(t, syscall.SIGKILL, res.Signal)
+}
+
 func TestStopLetsTheChildFinishInPeace(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")

@@ -34,8 +34,9 @@ var errNoCommand = errors.New("no command to run")
 //
 // The error is set only when the child could not be started; then the result
 // is zero. When ctx is done the group gets SIGTERM and SIGCONT once and, after
-// c.Grace, SIGKILL; Result.Stopped is then the context's cause. A ctx that is
-// done already starts nothing. Processes of the group that are left when the
+// c.Grace (or less, when the cause has a method Grace that says so), SIGKILL;
+// Result.Stopped is then the context's cause. A ctx that is done already starts
+// nothing. Processes of the group that are left when the
 // child has ended by itself have a second to finish and are then ended too. A
 // process that called setsid is out of the group's reach and may even hold the
 // output pipes: Run does not wait for it, see Sweep.
@@ -97,7 +98,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		res.Stopped = context.Cause(ctx)
 		child.signal(syscall.SIGTERM)
 		child.signal(syscall.SIGCONT) // a stopped process acts on SIGTERM only when it goes on
-		kill = clock.After(grace)
+		kill = clock.After(graceFor(res.Stopped, grace))
 		select {
 		case <-child.ended:
 		case <-kill:
@@ -231,6 +232,16 @@ func groupAlive(pgid int) bool {
 		return false
 	}
 	return groupRuns(pgid)
+}
+
+// graceFor lets the cause of a stop shorten the time to end in peace, by a
+// method Grace.
+func graceFor(cause error, grace time.Duration) time.Duration {
+	var hurried interface{ Grace() time.Duration }
+	if errors.As(cause, &hurried) && hurried.Grace() > 0 {
+		return min(grace, hurried.Grace())
+	}
+	return grace
 }
 
 // closedTimer is a timer channel that has fired already.

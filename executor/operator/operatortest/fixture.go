@@ -26,6 +26,8 @@ type Fixture struct {
 	Connections map[string]dag.Connection
 	// XComs are found by "task_id/key" or "task_id/key/map_index".
 	XComs map[string]any
+	// RunStates are found by "dag_id/run_id".
+	RunStates map[string]dag.RunState
 	// Lost makes StillMine say that the lease is gone.
 	Lost bool
 
@@ -65,6 +67,7 @@ func New(t testing.TB, args map[string]any) *Fixture {
 		Connection:     f.connection,
 		XCom:           f.xcom,
 		Trigger:        f.trigger,
+		RunState:       f.runState,
 		StillMine:      f.stillMine,
 		Dir:            t.TempDir(),
 		ScratchDir:     t.TempDir(),
@@ -141,6 +144,10 @@ func (f *Fixture) trigger(_ context.Context, r operator.TriggerRequest) (string,
 		return r.RunID, nil
 	}
 	return "manual__" + f.TI.TaskInstanceKey.String(), nil
+}
+
+func (f *Fixture) runState(_ context.Context, dagID, runID string) (dag.RunState, error) {
+	return f.RunStates[dagID+"/"+runID], nil
 }
 
 func (f *Fixture) stillMine(context.Context) error {

@@ -1,0 +1,61 @@
+package python
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/executor/operator/command"
+)
+
+// contextOf is what a callable can ask for by the names of its parameters, in
+// Airflow's names. Dates become datetime objects in the runner.
+func contextOf(t *operator.Task) map[string]any {
+	c := map[string]any{
+		"dag_id": t.TI.DagID, "task_id": t.TI.TaskID, "run_id": t.TI.RunID,
+		"map_index": t.TI.MapIndex, "try_number": t.TI.TryNumber, "params": params(t),
+	}
+	if d := t.Run.LogicalDate; d != nil {
+		utc := d.UTC()
+		ts := command.ISO(utc)
+		c["logical_date"] = ts
+		c["ds"] = utc.Format("2006-01-02")
+		c["ds_nodash"] = utc.Format("20060102")
+		c["ts"] = ts
+		c["ts_nodash"] = utc.Format("20060102T150405")
+		c["ts_nodash_with_tz"] = strings.NewReplacer("-", "", ":", "").Replace(ts)
+		c["task_instance_key_str"] = t.TI.DagID + "__" + t.TI.TaskID + "__" + utc.Format("20060102")
+	}
+	if d := t.Run.DataIntervalStart; d != nil {
+		c["data_interval_start"] = command.ISO(*d)
+	}
+	if d := t.Run.DataIntervalEnd; d != nil {
+		c["data_interval_end"] = command.ISO(*d)
+	}
+	return c
+}
+
+// params are the DAG's defaults, over them the task's, over those the run's
+// conf.
+func params(t *operator.Task) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, t.DAG.Params)
+	maps.Copy(out, t.Def.Params)
+	if m, ok := conf(t).(map[string]any); ok {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+// conf is the run's conf, an empty object when there is none.
+func conf(t *operator.Task) any {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(t.Run.Conf))
+	d.UseNumber()
+	if d.Decode(&v) != nil || v == nil {
+		return map[string]any{}
+	}
+	return v
+}
