@@ -45,6 +45,7 @@ race: ## run the concurrent packages' tests under the race detector
 
 .PHONY: test-mysql
 test-mysql: ## run the SQL suites on a private MySQL server, fetched on first use
+	.ci/deps python3
 	.ci/test-mysql ./sql/... ./executor/operator/merge/... ./executor/operator/sql/... ./executor/operator/sqlsensor/...
 
 .PHONY: check

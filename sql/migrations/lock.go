@@ -32,8 +32,9 @@ func lockFor(ctx context.Context, db *dialect.DB) (unlock func(), locker lock.Se
 // namedLock is GET_LOCK, one for each database of a server.
 type namedLock struct{}
 
-// The name is hashed because a lock's name may have 64 characters only.
-const namedLockName = "CONCAT('airlock_migrate_', MD5(DATABASE()))"
+// The name is hashed because a lock's name may have 64 characters only. MySQL 9
+// has no MD5 any more.
+const namedLockName = "CONCAT('airlock_migrate_', LEFT(SHA2(DATABASE(), 256), 32))"
 
 // SessionLock implements lock.SessionLocker.
 func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
