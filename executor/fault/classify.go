@@ -145,24 +145,24 @@ func classifySignal(e Evidence) (dag.TaskError, []string) {
 	return te, []string{fmt.Sprintf("%s, and Airlock did not send it: %s spends the crash budget", words, code)}
 }
 
-// exitRule is one line of the conventions for exit codes.
-type exitRule struct {
+// ExitRule is one line of the conventions for exit codes.
+type ExitRule struct {
 	Exit    int
 	Code    string
 	Meaning string
 }
 
-// exitTable has the exit codes that mean the same for every shell step. 99 is
+// ExitTable has the exit codes that mean the same for every shell step. 99 is
 // not among them: it is no failure but a skip, and the operator's business.
-func exitTable() []exitRule {
-	t := []exitRule{
+func ExitTable() []ExitRule {
+	t := []ExitRule{
 		{65, CodeDataError, "EX_DATAERR: the input is wrong"},
 		{75, CodeTemporaryFailure, "EX_TEMPFAIL: it may work later"},
 		{126, CodeCommandNotExecutable, "the shell could not execute the command"},
 		{127, CodeCommandNotFound, "the shell did not find the command"},
 	}
 	for _, sig := range []syscall.Signal{1, 2, 3, 4, 6, 7, 8, 9, 11, 15} {
-		t = append(t, exitRule{128 + int(sig), CodeKilledSignal,
+		t = append(t, ExitRule{128 + int(sig), CodeKilledSignal,
 			fmt.Sprintf("the shell's own child was killed by signal %d (%s)", int(sig), SignalName(sig))})
 	}
 	return t
@@ -170,7 +170,7 @@ func exitTable() []exitRule {
 
 func classifyExit(e Evidence, native bool) (dag.TaskError, string) {
 	if !native {
-		for _, r := range exitTable() {
+		for _, r := range ExitTable() {
 			if r.Exit != *e.ExitCode {
 				continue
 			}
