@@ -1,0 +1,155 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// limit is the longest that a command may run.
+const limit = 60 * time.Second
+
+// Exit codes with a meaning, as for shell steps.
+const (
+	exitDataErr     = 65 // EX_DATAERR: do not repeat
+	exitNotRunnable = 126
+	exitNotFound    = 127
+)
+
+// Notifier runs commands. Make it with New.
+type Notifier struct {
+	shell string
+}
+
+// New makes the notifier. Commands run in /bin/sh.
+func New() *Notifier { return &Notifier{shell: "/bin/sh"} }
+
+// Name implements callbacks.Notifier.
+func (*Notifier) Name() string { return "command" }
+
+// TemplateContext implements callbacks.ContextAdapter. The texts of errors come
+// from anywhere, and in a command they must not act: whatever means something
+// to a shell becomes a space. The environment has them as they are.
+func (*Notifier) TemplateContext(c dag.EventContext) dag.EventContext {
+	c.Exception = harmless(c.Exception)
+	c.ErrorMessage = harmless(c.ErrorMessage)
+	return c
+}
+
+// harmless leaves letters, digits, spaces and what no shell takes for more than
+// itself, inside and outside of quotes.
+func harmless(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("@%+=:,./_-", r) {
+			return r
+		}
+		return ' '
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// Notify implements callbacks.Notifier: exit 0 is a delivery.
+func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
+	if err := d.Args.Check("command", "env", "cwd", "timeout"); err != nil {
+		return err
+	}
+	line, err := d.Args.Text("command")
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(line) == "" {
+		return callbacks.Permanent(errors.New("command is missing: give the shell command to run"))
+	}
+	cwd, err := d.Args.Text("cwd")
+	if err != nil {
+		return err
+	}
+	env, err := d.Args.Texts("env")
+	if err != nil {
+		return err
+	}
+	timeout, err := d.Args.Duration("timeout", limit)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	cmd := exec.CommandContext(limited, n.shell, "-c", line)
+	cmd.Dir = cwd
+	cmd.Env = append(cmd.Environ(), environment(d, env)...)
+	cmd.Stdin = bytes.NewReader(append(bytes.Clone(d.Body), '\n'))
+	out := &tail{}
+	cmd.Stdout, cmd.Stderr = out, out
+	err = runGroup(cmd)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err() // ended from outside
+	case limited.Err() != nil:
+		return &callbacks.Failure{Err: fmt.Errorf("the command did not end within %s%s", timeout, out.quote()), Down: true}
+	}
+	return verdict(err, out)
+}
+
+// verdict says what the way in which a command ended means.
+func verdict(err error, out *tail) error {
+	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
+		if errors.Is(err, scarce) {
+			return fmt.Errorf("the command cannot be started now: %w", err)
+		}
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return callbacks.Permanent(fmt.Errorf("the command cannot be started: %w", err))
+	}
+	f := &callbacks.Failure{Err: fmt.Errorf("the command ended with %s%s", exit.ProcessState, out.quote())}
+	switch exit.ExitCode() {
+	case exitDataErr, exitNotFound, exitNotRunnable:
+		f.Permanent = true
+	}
+	return f
+}
+
+// environment is what a command learns from variables; the receiver's own come
+// last and win.
+func environment(d callbacks.Delivery, own map[string]string) []string {
+	c := d.Context
+	vars := []struct{ name, value string }{
+		{"EVENT", string(c.Event)}, {"DEDUP_KEY", c.DedupKey}, {"DAG_ID", c.DagID}, {"RUN_ID", c.RunID},
+		{"TASK_ID", c.TaskID}, {"MAP_INDEX", strconv.Itoa(c.MapIndex)}, {"TRY_NUMBER", strconv.Itoa(c.TryNumber)},
+		{"MAX_TRIES", strconv.Itoa(c.MaxTries)}, {"STATE", c.State}, {"REASON", c.Reason},
+		{"LOGICAL_DATE", instant(c.LogicalDate)}, {"NEXT_TRY_AT", instant(c.NextTryAt)},
+		{"EXCEPTION", c.Exception}, {"ERROR_CLASS", string(c.ErrorClass)}, {"ERROR_CODE", c.ErrorCode},
+		{"ERROR_MESSAGE", c.ErrorMessage}, {"LOG_PATH", c.LogPath},
+	}
+	out := make([]string, 0, len(vars)+len(own))
+	for _, v := range vars {
+		out = append(out, "AIRLOCK_"+v.name+"="+noNUL(v.value))
+	}
+	for k, v := range own {
+		out = append(out, noNUL(k)+"="+noNUL(v))
+	}
+	return out
+}
+
+func instant(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// noNUL takes out what no environment can hold.
+func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }

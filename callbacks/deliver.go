@@ -1,0 +1,137 @@
+package callbacks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// maxCause is the longest cause of a failed delivery that is stored, in bytes.
+const maxCause = 1 << 10
+
+// recordLimit limits the recording of one delivery's end.
+const recordLimit = 15 * time.Second
+
+// attempt makes one delivery and records how it ended.
+func (d *Dispatcher) attempt(ctx context.Context, c claimed) result {
+	limited, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	err := d.notify(limited, c.event)
+	cancel()
+	if err != nil && ctx.Err() != nil {
+		return result{claimed: c, abandoned: true} // we ended it: not the receiver's fault
+	}
+	if err == nil {
+		d.delivered(ctx, c.event)
+		return result{claimed: c}
+	}
+	return d.failed(ctx, c, asFailure(err))
+}
+
+// spare records a delivery that was not tried because the receiver is away.
+func (d *Dispatcher) spare(ctx context.Context, c claimed, wait time.Duration, cause string) result {
+	return d.failed(ctx, c, &Failure{
+		Err: fmt.Errorf("not tried, the receiver is away: %s", cause), RetryAfter: wait,
+	})
+}
+
+func (d *Dispatcher) delivered(ctx context.Context, e dag.Event) {
+	log := d.o.Log.With(eventAttrs(e)...)
+	ctx, cancel := recording(ctx)
+	defer cancel()
+	if err := d.o.Outbox.EventDelivered(ctx, e.ID, d.o.Clock.Now()); err != nil {
+		log.ErrorContext(ctx, "a callback was delivered and that cannot be recorded; it will be delivered again", "error", err)
+		return
+	}
+	log.DebugContext(ctx, "callback delivered")
+}
+
+func (d *Dispatcher) failed(ctx context.Context, c claimed, f *Failure) result {
+	attempt := c.event.Attempts + 1
+	r := result{claimed: c, err: f}
+	cause := dag.CutText(f.Error(), maxCause)
+	log := d.o.Log.With(eventAttrs(c.event)...).With("attempt", attempt, "cause", cause)
+	if f.Permanent || attempt >= d.o.MaxAttempts {
+		log.ErrorContext(ctx, "callback given up; it is kept as dead")
+	} else {
+		at := d.o.Clock.Now().Add(nextDelay(attempt, f.RetryAfter, d.o.Rand))
+		r.next = &at
+		log.WarnContext(ctx, "callback not delivered; it will be tried again", "next", at)
+	}
+	ctx, cancel := recording(ctx)
+	defer cancel()
+	if err := d.o.Outbox.EventFailed(ctx, c.event.ID, cause, r.next); err != nil {
+		log.ErrorContext(ctx, "a failed callback cannot be recorded; it comes back when its lease ends", "error", err)
+	}
+	return r
+}
+
+// recording is the context in which an end is recorded: it outlives the
+// delivery, so that what was delivered is not delivered again for want of a
+// moment.
+func recording(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordLimit)
+}
+
+func eventAttrs(e dag.Event) []any {
+	return []any{"event", e.ID, "kind", string(e.Kind), "receiver", e.Callback.Name, "subject", subject(e.TaskInstanceKey)}
+}
+
+// subject is what an event is about: a task instance, or a run as a whole.
+func subject(k dag.TaskInstanceKey) string {
+	if k.TaskID == "" {
+		return k.DagID + "/" + k.RunID
+	}
+	return k.String()
+}
+
+// notify renders and hands over; a panic is an error like any other.
+func (d *Dispatcher) notify(ctx context.Context, e dag.Event) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the notifier %q failed: panic: %v", e.Callback.Name, p)
+			d.o.Log.ErrorContext(ctx, "a notifier panicked", "receiver", e.Callback.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	n, ok := d.notifiers[e.Callback.Name]
+	if !ok {
+		return Permanent(fmt.Errorf("there is no callback %q; there are: %s", e.Callback.Name, strings.Join(d.names, ", ")))
+	}
+	del := Delivery{Event: e, Body: e.Context, Connection: d.connection, Clock: d.o.Clock}
+	if err := json.Unmarshal(e.Context, &del.Context); err != nil {
+		return Permanent(fmt.Errorf("the stored event cannot be read: %w", err))
+	}
+	del.Args = e.Callback.Args
+	if d.o.Render != nil {
+		seen := del.Context
+		if a, ok := n.(ContextAdapter); ok {
+			seen = a.TemplateContext(seen)
+		}
+		args, err := d.o.Render(ctx, e.Callback.Args, seen)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return Permanent(fmt.Errorf("the arguments of the callback cannot be rendered: %w", err))
+		}
+		del.Args = args
+	}
+	return n.Notify(ctx, del)
+}
+
+// connection finds a connection; one that does not exist is not waited for.
+func (d *Dispatcher) connection(ctx context.Context, id string) (dag.Connection, error) {
+	if d.o.Settings == nil {
+		return dag.Connection{}, Permanent(errors.New("this process has no connections"))
+	}
+	c, err := d.o.Settings.Connection(ctx, id)
+	if dag.CodeOf(err) == dag.ErrNotFound {
+		return c, Permanent(fmt.Errorf("the connection %q does not exist; add it with: airlock connections add %s", id, id))
+	}
+	return c, err
+}

@@ -1,0 +1,130 @@
+package callbacks
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Dispatcher delivers the events of an outbox. Make one with New, call Run, or
+// Drain for what is there now.
+type Dispatcher struct {
+	o         Options
+	notifiers map[string]Notifier
+	names     []string
+	wake      chan struct{}
+}
+
+// New makes a dispatcher. It panics on two notifiers of one name and on a
+// missing outbox: those are programming errors.
+func New(o Options) *Dispatcher {
+	d := &Dispatcher{o: o.withDefaults(), notifiers: map[string]Notifier{}, wake: make(chan struct{}, 1)}
+	if o.Outbox == nil {
+		panic("callbacks.New: no outbox")
+	}
+	for _, n := range o.Notifiers {
+		if _, twice := d.notifiers[n.Name()]; twice {
+			panic(fmt.Sprintf("callbacks.New: notifier %q is there twice", n.Name()))
+		}
+		d.notifiers[n.Name()] = n
+		d.names = append(d.names, n.Name())
+	}
+	return d
+}
+
+// Wake tells a running dispatcher that there may be new events. It never
+// blocks.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers events until ctx ends; then it takes no more, delivers what it
+// holds within the grace time, and returns nil. An outbox that cannot
+// be read is logged and tried again.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	s := d.newSession(ctx)
+	defer s.stop()
+	more := true // the outbox may hold events that are due
+	var poll <-chan time.Time
+	for ctx.Err() == nil {
+		if more && s.room() > 0 {
+			n, err := s.claim(ctx)
+			more = err == nil && n > 0
+			if err != nil && ctx.Err() == nil {
+				d.o.Log.ErrorContext(ctx, "callback events cannot be read; trying again", "error", err)
+			}
+		}
+		s.start()
+		if more && s.room() > 0 {
+			continue
+		}
+		if poll == nil {
+			poll = d.o.Clock.After(d.o.Poll)
+		}
+		select {
+		case <-ctx.Done():
+		case r := <-s.results:
+			s.finish(r)
+		case <-d.wake:
+			more = true
+		case <-d.o.Wake:
+			more = true
+		case <-poll:
+			more, poll = true, nil
+		}
+	}
+	s.settle(d.o.Grace)
+	return nil
+}
+
+// Drain delivers what is pending and due now, each event once, and returns when
+// nothing is left or ctx ends (with its error). Events whose delivery fails
+// stay in the outbox for a later Run.
+func (d *Dispatcher) Drain(ctx context.Context) error {
+	s := d.newSession(ctx)
+	defer s.stop()
+	for more := true; ; {
+		if more && s.room() > 0 && ctx.Err() == nil {
+			n, err := s.claim(ctx)
+			if err != nil {
+				s.settle(d.o.Grace)
+				return fmt.Errorf("read the callback events: %w", err)
+			}
+			more = n > 0
+		}
+		s.start()
+		switch {
+		case ctx.Err() != nil:
+			s.settle(d.o.Grace)
+			return ctx.Err()
+		case more && s.room() > 0:
+			continue
+		case s.running == 0:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case r := <-s.results:
+			s.finish(r)
+		}
+	}
+}
+
+// settle delivers what was claimed, for the grace time at most; then it ends
+// what still runs. Events that are left stay claimed and come back when their
+// lease ends.
+func (s *session) settle(grace time.Duration) {
+	over := s.d.o.Clock.After(grace)
+	for s.start(); s.running > 0; s.start() {
+		select {
+		case r := <-s.results:
+			s.finish(r)
+		case <-over:
+			s.stop()
+			over = nil
+		}
+	}
+}

@@ -1,0 +1,453 @@
+package callbacks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
+)
+
+var toA, toB = dag.Callback{Name: "a"}, dag.Callback{Name: "b"}
+
+func TestDrainDeliversEachEventOnce(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	var a record
+	d := dispatcher(m, clock, callbacks.Options{Concurrency: 3}, notifier{"a", func(_ context.Context, d callbacks.Delivery) error {
+		require.Equal(t, d.Event.DedupKey, d.Context.DedupKey)
+		require.JSONEq(t, string(d.Event.Context), string(d.Body))
+		a.add(d.Event.ID)
+		return nil
+	}})
+	const n = 100
+	for i := range n {
+		m.put("t", i, dag.EventSuccess, toA)
+	}
+	require.NoError(t, d.Drain(t.Context()))
+	got := a.got()
+	require.Len(t, got, n)
+	for id := int64(1); id <= n; id++ {
+		require.Contains(t, got, id)
+		require.Equal(t, dag.DeliveryDelivered, m.row(id).status)
+	}
+	require.NoError(t, d.Drain(t.Context()))
+	require.Len(t, a.got(), n, "nothing is delivered twice")
+}
+
+func TestFailedEventComesBackAtItsBackoffAndIsDeadAfterTwelve(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	tries := 0
+	d := dispatcher(m, clock, callbacks.Options{}, notifier{"a", func(context.Context, callbacks.Delivery) error {
+		tries++
+		return errors.New("no luck")
+	}})
+	id := m.put("t", -1, dag.EventFailure, toA)
+	// 2 s doubled each time, at most ten minutes.
+	for i, want := range []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600} {
+		require.NoError(t, d.Drain(t.Context()))
+		require.Equal(t, i+1, tries)
+		require.Equal(t, dag.DeliveryPending, m.row(id).status)
+		require.Equal(t, want*time.Second, m.row(id).next.Sub(clock.Now()), "after failure %d", i+1)
+		clock.Advance(want*time.Second - time.Microsecond)
+		require.NoError(t, d.Drain(t.Context()))
+		require.Equal(t, i+1, tries, "not before its time")
+		clock.Advance(time.Microsecond)
+	}
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, 12, tries)
+	require.Equal(t, dag.DeliveryDead, m.row(id).status)
+	require.Equal(t, "no luck", m.row(id).cause)
+}
+
+func TestRetriesAreSpreadByATenth(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	d := dispatcher(m, clock, callbacks.Options{Rand: fixed(0.5)}, notifier{"a", func(context.Context, callbacks.Delivery) error {
+		return errors.New("no luck")
+	}})
+	id := m.put("t", -1, dag.EventFailure, toA)
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, 2100*time.Millisecond, m.row(id).next.Sub(noon))
+}
+
+type fixed float64
+
+func (f fixed) Float64() float64 { return float64(f) }
+
+func TestReceiverMayAskForMoreTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ asks, want time.Duration }{
+		{time.Second, 2 * time.Second}, {90 * time.Second, 90 * time.Second}, {100 * time.Hour, time.Hour},
+	} {
+		clock := dagtest.NewClock(noon)
+		m := newMemory(clock)
+		d := dispatcher(m, clock, callbacks.Options{}, notifier{"a", func(context.Context, callbacks.Delivery) error {
+			return fmt.Errorf("wrapped: %w", &callbacks.Failure{Err: errors.New("busy"), RetryAfter: c.asks})
+		}})
+		id := m.put("t", -1, dag.EventFailure, toA)
+		require.NoError(t, d.Drain(t.Context()))
+		require.Equal(t, c.want, m.row(id).next.Sub(noon))
+		require.Equal(t, "wrapped: busy", m.row(id).cause)
+	}
+}
+
+func TestWhatCannotEverBeDeliveredIsDeadAtOnce(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	d := dispatcher(m, clock, callbacks.Options{
+		Render: func(_ context.Context, args map[string]any, _ dag.EventContext) (map[string]any, error) {
+			if args["broken"] != nil {
+				return nil, errors.New("'nobody' is undefined")
+			}
+			return args, nil
+		},
+	}, notifier{"a", func(context.Context, callbacks.Delivery) error { return callbacks.Permanent(errors.New("gone")) }},
+		notifier{"b", func(ctx context.Context, d callbacks.Delivery) error {
+			_, err := d.Connection(ctx, "x")
+			return fmt.Errorf("secret: %w", err)
+		}})
+	permanent := m.put("t", 1, dag.EventFailure, toA)
+	unknown := m.put("t", 2, dag.EventFailure, dag.Callback{Name: "pager"})
+	template := m.put("t", 3, dag.EventFailure, dag.Callback{Name: "a", Args: map[string]any{"broken": true}})
+	broken := m.put("t", 4, dag.EventFailure, toA)
+	m.rows[broken].event.Context = []byte("{")
+	noConnections := m.put("t", 5, dag.EventFailure, toB)
+	require.NoError(t, d.Drain(t.Context()))
+	for id, cause := range map[int64]string{
+		permanent: "gone", unknown: `there is no callback "pager"; there are: a, b`,
+		template: "'nobody' is undefined", broken: "cannot be read", noConnections: "secret: this process has no connections",
+	} {
+		require.Equal(t, dag.DeliveryDead, m.row(id).status)
+		require.Contains(t, m.row(id).cause, cause)
+	}
+}
+
+func TestPanicIsAFailureLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	var b record
+	d := dispatcher(m, clock, callbacks.Options{}, notifier{"a", func(context.Context, callbacks.Delivery) error { panic("oops") }},
+		notifier{"b", func(_ context.Context, d callbacks.Delivery) error { b.add(d.Event.ID); return nil }})
+	id := m.put("t", -1, dag.EventFailure, toA)
+	other := m.put("t", -1, dag.EventFailure, toB)
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, dag.DeliveryPending, m.row(id).status)
+	require.Contains(t, m.row(id).cause, "panic: oops")
+	require.Equal(t, []int64{other}, b.got())
+}
+
+// TestOrderForOneInstanceAndReceiver: what came later waits for what failed,
+// also over claims; other instances and receivers do not.
+func TestOrderForOneInstanceAndReceiver(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	var a record
+	bad := true
+	d := dispatcher(m, clock, callbacks.Options{Lease: time.Hour}, notifier{"a", func(_ context.Context, d callbacks.Delivery) error {
+		if d.Event.ID == 1 && bad {
+			return errors.New("not now")
+		}
+		a.add(d.Event.ID)
+		return nil
+	}}, notifier{"b", func(context.Context, callbacks.Delivery) error { return nil }})
+	m.put("t", 0, dag.EventRetry, toA)               // 1 fails
+	m.put("t", 0, dag.EventFailure, toA)             // 2 waits for it
+	otherIndex := m.put("t", 1, dag.EventRetry, toA) // 3 does not
+	otherReceiver := m.put("t", 0, dag.EventRetry, toB)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	for range 3 { // 1 failed, 3 and 4 delivered
+		<-m.changed
+	}
+	require.Equal(t, []int64{otherIndex}, a.got())
+	require.Equal(t, dag.DeliveryDelivered, m.row(otherReceiver).status)
+	require.Equal(t, dag.DeliveryPending, m.row(2).status)
+
+	bad = false
+	clock.BlockUntil(1)
+	clock.Advance(5 * time.Second) // the poll, and the retry is due
+	<-m.changed
+	<-m.changed
+	require.Equal(t, []int64{otherIndex, 1, 2}, a.got())
+	cancel()
+	require.NoError(t, <-done)
+}
+
+// TestHungReceiverHoldsUpNobody: a receiver that never answers gets its share of
+// the places and no more.
+func TestHungReceiverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	var b record
+	var hanging atomic.Int32
+	gotAll := make(chan struct{})
+	d := dispatcher(m, clock, callbacks.Options{Concurrency: 4, Grace: time.Second},
+		notifier{"a", func(ctx context.Context, _ callbacks.Delivery) error {
+			hanging.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+		notifier{"b", func(_ context.Context, d callbacks.Delivery) error {
+			b.add(d.Event.ID)
+			if len(b.got()) == 50 {
+				close(gotAll)
+			}
+			return nil
+		}})
+	for i := range 500 {
+		m.put("hung", i, dag.EventFailure, toA)
+	}
+	for i := range 50 {
+		m.put("fine", i, dag.EventFailure, toB)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	<-gotAll
+	require.LessOrEqual(t, hanging.Load(), int32(2), "half of the places")
+	cancel()
+	clock.BlockUntil(2) // the poll and the grace time
+	clock.Advance(time.Second)
+	require.NoError(t, <-done)
+	for id := int64(1); id <= 500; id++ {
+		require.Equal(t, dag.DeliveryPending, m.row(id).status)
+		require.Zero(t, m.row(id).event.Attempts, "ended by us: that is no failed delivery")
+	}
+}
+
+// TestReceiverThatIsAwayIsSpared: after a failure that says so, other events for
+// it fail at once for a while instead of each waiting for it.
+func TestReceiverThatIsAwayIsSpared(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	tries := atomic.Int32{}
+	d := dispatcher(m, clock, callbacks.Options{Concurrency: 2}, notifier{"a", func(context.Context, callbacks.Delivery) error {
+		tries.Add(1)
+		return &callbacks.Failure{Err: errors.New("connection refused"), Down: true}
+	}})
+	for i := range 100 {
+		m.put("t", i, dag.EventFailure, toA)
+	}
+	last := m.put("t", 100, dag.EventFailure, toA)
+	m.rows[last].event.Attempts = 11
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, int32(2), tries.Load(), "the first, and the one that had its last chance")
+	require.Equal(t, dag.DeliveryDead, m.row(last).status)
+	require.Equal(t, "connection refused", m.row(last).cause)
+	for id := int64(1); id <= 100; id++ {
+		require.Equal(t, dag.DeliveryPending, m.row(id).status)
+		require.Contains(t, m.row(id).cause, "connection refused")
+		require.Equal(t, 2*time.Second, m.row(id).next.Sub(noon))
+	}
+}
+
+func TestRunWaitsForAWakeOrThePoll(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	wake := make(chan struct{}, 1)
+	d := dispatcher(m, clock, callbacks.Options{Wake: wake, Poll: time.Minute},
+		notifier{"a", func(context.Context, callbacks.Delivery) error { return nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	clock.BlockUntil(1) // nothing to do: it waits
+	m.put("t", 0, dag.EventSuccess, toA)
+	d.Wake()
+	<-m.changed
+	m.put("t", 1, dag.EventSuccess, toA)
+	wake <- struct{}{}
+	<-m.changed
+	clock.BlockUntil(1)
+	m.put("t", 2, dag.EventSuccess, toA)
+	clock.Advance(time.Minute)
+	<-m.changed
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestOutboxTrouble(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	var a record
+	d := dispatcher(m, clock, callbacks.Options{Lease: time.Minute, Poll: time.Minute},
+		notifier{"a", func(_ context.Context, d callbacks.Delivery) error { a.add(d.Event.ID); return nil }})
+	id := m.put("t", -1, dag.EventSuccess, toA)
+	m.claimErr = errors.New("database is away")
+	require.ErrorContains(t, d.Drain(t.Context()), "database is away")
+
+	m.markErr = errors.New("database is away")
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, dag.DeliveryPending, m.row(id).status)
+	clock.Advance(time.Minute)
+	require.NoError(t, d.Drain(t.Context()))
+	require.Equal(t, []int64{id, id}, a.got(), "at least once: the end of the first delivery could not be recorded")
+	require.Equal(t, dag.DeliveryDelivered, m.row(id).status)
+
+	// Run goes on when the outbox comes back.
+	m.claimErr = errors.New("database is away")
+	next := m.put("t", 5, dag.EventSuccess, toA)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	clock.BlockUntil(1)
+	clock.Advance(time.Minute)
+	for m.row(next).status != dag.DeliveryDelivered {
+		<-m.changed
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestRunLetsADeliveryEndWhenItStops(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	started, proceed := make(chan struct{}), make(chan struct{})
+	d := dispatcher(m, clock, callbacks.Options{}, notifier{"a", func(ctx context.Context, _ callbacks.Delivery) error {
+		close(started)
+		<-proceed
+		return ctx.Err()
+	}})
+	id := m.put("t", -1, dag.EventSuccess, toA)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	<-started
+	cancel()
+	close(proceed)
+	require.NoError(t, <-done)
+	require.Equal(t, dag.DeliveryDelivered, m.row(id).status)
+}
+
+func TestDrainEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	d := dispatcher(m, clock, callbacks.Options{}, notifier{"a", func(context.Context, callbacks.Delivery) error { cancel(); return nil }})
+	m.put("t", -1, dag.EventSuccess, toA)
+	require.ErrorIs(t, d.Drain(ctx), context.Canceled)
+}
+
+func TestNewRefusesProgrammingErrors(t *testing.T) {
+	t.Parallel()
+	n := notifier{name: "a"}
+	m := newMemory(dag.SystemClock{})
+	require.Panics(t, func() { callbacks.New(callbacks.Options{}) })
+	require.Panics(t, func() { callbacks.New(callbacks.Options{Outbox: m, Notifiers: []callbacks.Notifier{n, n}}) })
+}
+
+// TestEveryEventEndsAndStaysInOrder: whatever fails, however often, every event
+// is delivered or dead in the end, and no receiver gets two events of one task
+// instance in the wrong order.
+func TestEveryEventEndsAndStaysInOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		n := rapid.IntRange(1, 30).Draw(r, "events")
+		sc := scenario{places: rapid.IntRange(1, 4).Draw(r, "places")}
+		for range n {
+			sc.events = append(sc.events, plan{
+				failures: rapid.SampledFrom([]int{0, 0, 1, 3, 99}).Draw(r, "failures"),
+				away:     rapid.Bool().Draw(r, "away"),
+				index:    rapid.IntRange(0, 2).Draw(r, "index"),
+				receiver: rapid.SampledFrom([]dag.Callback{toA, toB}).Draw(r, "receiver"),
+				takes:    time.Duration(rapid.IntRange(0, 70).Draw(r, "takes")) * time.Second,
+			})
+		}
+		var wrong string
+		// Time is the bubble's: it moves when everybody waits.
+		synctest.Test(t, func(t *testing.T) { wrong = sc.play(t) })
+		if wrong != "" {
+			r.Fatal(wrong)
+		}
+	})
+}
+
+// plan is what becomes of the deliveries of one event.
+type plan struct {
+	failures int // this many fail
+	away     bool
+	index    int
+	receiver dag.Callback
+	takes    time.Duration
+}
+
+type scenario struct {
+	places int
+	events []plan
+}
+
+// play runs the scenario to its end and says what went wrong.
+func (sc scenario) play(t *testing.T) string {
+	m := newMemory(dag.SystemClock{})
+	for _, p := range sc.events {
+		m.put("t", p.index, dag.EventRetry, p.receiver)
+	}
+	var ended record
+	do := func(_ context.Context, d callbacks.Delivery) error {
+		p := sc.events[d.Event.ID-1]
+		<-dag.SystemClock{}.After(p.takes)
+		if d.Event.Attempts < p.failures {
+			return &callbacks.Failure{Err: errors.New("no"), Down: p.away}
+		}
+		ended.add(d.Event.ID)
+		return nil
+	}
+	d := callbacks.New(callbacks.Options{Outbox: m, Concurrency: sc.places, Notifiers: []callbacks.Notifier{notifier{"a", do}, notifier{"b", do}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	for m.pending() {
+		<-m.changed
+	}
+	cancel()
+	if err := <-done; err != nil {
+		return err.Error()
+	}
+	type lane struct {
+		index int
+		name  string
+	}
+	last := map[lane]int64{}
+	for _, id := range ended.got() {
+		p := sc.events[id-1]
+		l := lane{p.index, p.receiver.Name}
+		if id <= last[l] {
+			return fmt.Sprintf("%v got %d after %d", l, id, last[l])
+		}
+		last[l] = id
+	}
+	for i, p := range sc.events {
+		want := dag.DeliveryDelivered
+		if p.failures == 99 {
+			want = dag.DeliveryDead
+		}
+		if got := m.row(int64(i + 1)).status; got != want {
+			return fmt.Sprintf("event %d is %s, want %s", i+1, got, want)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,272 @@
+package callbacks
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// maxParked is how many events of lanes that wait may be kept in memory; more
+// are left to come back when their lease ends.
+const maxParked = 1000
+
+// laneKey names what is kept in order: one task instance (or run) and one
+// receiver.
+type laneKey struct {
+	instance dag.TaskInstanceKey
+	receiver string
+}
+
+// lane holds the events of one task instance for one receiver, oldest first.
+type lane struct {
+	queue []claimed
+	// listed is set while the lane stands in session.order.
+	listed bool
+	busy   bool
+	// away holds the events that are to come back from the outbox: what came
+	// after one of them waits, until the instant at which it must have come back
+	// or another dispatcher has it.
+	away map[int64]time.Time
+}
+
+// waits tells whether an event must wait for an older one that is away.
+func (l *lane) waits(c claimed, now time.Time) bool {
+	for id, until := range l.away {
+		if id < c.event.ID && now.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// overtook tells whether an event was claimed while it had to wait for one that
+// did not come back in time. Only a new claim, oldest first, can say whether
+// that one is still there.
+func (l *lane) overtook(c claimed, now time.Time) bool {
+	for id, until := range l.away {
+		if id < c.event.ID && !now.Before(until) && c.at.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// receiver is what is known of one receiver.
+type receiver struct {
+	running   int
+	failures  int       // in a row, of the kind that says it is away
+	downUntil time.Time // not tried before
+	cause     string
+}
+
+// claimed is an event that this process holds the lease of.
+type claimed struct {
+	event dag.Event
+	at    time.Time
+	lane  laneKey
+}
+
+// result is how a delivery ended.
+type result struct {
+	claimed
+	// err is nil for a delivered event.
+	err *Failure
+	// abandoned is set when the delivery was ended by us: the event stays
+	// claimed and comes back.
+	abandoned bool
+	next      *time.Time
+}
+
+// session is the state of one Run or Drain. Only its own goroutine touches it;
+// deliveries report through results.
+type session struct {
+	d    *Dispatcher
+	ctx  context.Context // of the deliveries: outlives the caller's by the grace time
+	stop context.CancelFunc
+
+	lanes     map[laneKey]*lane
+	receivers map[string]*receiver
+	order     []laneKey // lanes with something queued, in order of arrival
+	known     map[int64]bool
+	queued    int // claimed and not yet running, parked ones too
+	parked    int
+	running   int
+	results   chan result
+}
+
+func (d *Dispatcher) newSession(ctx context.Context) *session {
+	s := &session{
+		d: d, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{},
+		results: make(chan result, d.o.Concurrency),
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return s
+}
+
+// room is how many more events may be claimed. Parked events do not count: they
+// hold up nobody.
+func (s *session) room() int {
+	return 4*s.d.o.Concurrency - (s.queued - s.parked) - s.running
+}
+
+// claim takes events from the outbox and puts them into their lanes. It returns
+// how many came.
+func (s *session) claim(ctx context.Context) (int, error) {
+	events, err := s.d.o.Outbox.ClaimEvents(ctx, s.d.o.Owner, s.room(), s.d.o.Lease)
+	if err != nil {
+		return 0, err
+	}
+	now := s.d.o.Clock.Now()
+	for _, e := range events {
+		if s.known[e.ID] {
+			continue // its lease ended while it waited here
+		}
+		s.known[e.ID] = true
+		s.enqueue(claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}})
+	}
+	return len(events), nil
+}
+
+// receiverID names a receiver: its notifier and arguments as the DAG has them.
+func receiverID(c dag.Callback) string {
+	raw, err := json.Marshal(c) // sorts the keys of mappings
+	if err != nil {
+		return c.Name
+	}
+	return string(raw)
+}
+
+// enqueue puts an event into its lane, by id: a lane may hold younger events
+// that were claimed while this one waited for its retry.
+func (s *session) enqueue(c claimed) {
+	l := s.lanes[c.lane]
+	if l == nil {
+		l = &lane{away: map[int64]time.Time{}}
+		s.lanes[c.lane] = l
+	}
+	if !l.listed {
+		l.listed = true
+		s.order = append(s.order, c.lane)
+	}
+	at := len(l.queue)
+	for at > 0 && l.queue[at-1].event.ID > c.event.ID {
+		at--
+	}
+	l.queue = append(l.queue, claimed{})
+	copy(l.queue[at+1:], l.queue[at:])
+	l.queue[at] = c
+	s.queued++
+	delete(l.away, c.event.ID)
+}
+
+// tidy counts the parked events (those that wait for an older one, or for a
+// receiver that has its share of the places), drops those whose lease is
+// running out, and forgets lanes and receivers that say nothing any more.
+func (s *session) tidy(now time.Time) {
+	s.parked = 0
+	order := s.order[:0]
+	for _, key := range s.order {
+		l := s.lanes[key]
+		kept := l.queue[:0]
+		var dropped []claimed
+		for i, c := range l.queue {
+			held := l.busy || i > 0 || l.waits(c, now) || s.full(key.receiver)
+			if now.Sub(c.at) > s.d.o.Lease/2 || l.overtook(c, now) || (held && s.parked >= maxParked) {
+				dropped = append(dropped, c)
+				continue
+			}
+			if held {
+				s.parked++
+			}
+			kept = append(kept, c)
+		}
+		for _, c := range dropped {
+			delete(s.known, c.event.ID)
+			s.queued--
+			l.away[c.event.ID] = c.at.Add(2 * s.d.o.Lease)
+		}
+		l.queue = kept
+		if l.listed = len(kept) > 0; l.listed {
+			order = append(order, key)
+		}
+	}
+	s.order = order
+	for key, l := range s.lanes {
+		for id, until := range l.away {
+			if !now.Before(until) {
+				delete(l.away, id)
+			}
+		}
+		if !l.listed && !l.busy && len(l.away) == 0 {
+			delete(s.lanes, key)
+		}
+	}
+	for id, r := range s.receivers {
+		if r.running == 0 && now.After(r.downUntil.Add(backoffCap)) {
+			delete(s.receivers, id)
+		}
+	}
+}
+
+// full tells whether a receiver has its share of the places.
+func (s *session) full(id string) bool {
+	r := s.receivers[id]
+	return r != nil && r.running >= max(1, s.d.o.Concurrency/2)
+}
+
+// start begins as many deliveries as there are free places, oldest lane first.
+func (s *session) start() {
+	now := s.d.o.Clock.Now()
+	defer s.tidy(now)
+	for _, key := range s.order {
+		if s.running >= s.d.o.Concurrency || s.ctx.Err() != nil {
+			return
+		}
+		l := s.lanes[key]
+		if l.busy || len(l.queue) == 0 || s.full(key.receiver) || l.waits(l.queue[0], now) || l.overtook(l.queue[0], now) {
+			continue
+		}
+		r := s.receivers[key.receiver]
+		if r == nil {
+			r = &receiver{}
+			s.receivers[key.receiver] = r
+		}
+		c := l.queue[0]
+		l.queue = l.queue[1:]
+		l.busy = true
+		s.queued--
+		s.running++
+		r.running++
+		// The last delivery of an event is always a real one.
+		if now.Before(r.downUntil) && c.event.Attempts+1 < s.d.o.MaxAttempts {
+			wait, cause := r.downUntil.Sub(now), r.cause
+			go func() { s.results <- s.d.spare(s.ctx, c, wait, cause) }()
+			continue
+		}
+		go func() { s.results <- s.d.attempt(s.ctx, c) }()
+	}
+}
+
+// finish takes the end of a delivery into account.
+func (s *session) finish(r result) {
+	now := s.d.o.Clock.Now()
+	s.running--
+	delete(s.known, r.event.ID)
+	l, rec := s.lanes[r.lane], s.receivers[r.lane.receiver]
+	l.busy = false
+	rec.running--
+	switch {
+	case r.abandoned:
+	case r.err == nil:
+		rec.failures, rec.downUntil, rec.cause = 0, time.Time{}, ""
+	case r.err.Down && !now.Before(rec.downUntil):
+		rec.failures++
+		rec.downUntil = now.Add(min(downCap, max(backoff(rec.failures), r.err.RetryAfter)))
+		rec.cause = r.err.Error()
+	}
+	if r.next != nil {
+		l.away[r.event.ID] = r.next.Add(s.d.o.Lease)
+	}
+}
