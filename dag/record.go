@@ -90,10 +90,10 @@ type Run struct {
 
 // PlannedRun is what a timetable answers: the next run and when to make it.
 type PlannedRun struct {
-	LogicalDate       time.Time
-	DataIntervalStart time.Time
-	DataIntervalEnd   time.Time
-	RunAfter          time.Time
+	LogicalDate       time.Time `json:"logical_date"`
+	DataIntervalStart time.Time `json:"data_interval_start"`
+	DataIntervalEnd   time.Time `json:"data_interval_end"`
+	RunAfter          time.Time `json:"run_after"`
 }
 
 // Claim is a task instance that a worker now holds, with what it needs to run.

@@ -90,11 +90,13 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// flagName is the flag of a setting: the last part of its name, but for the
-// database.
+// flagName is the flag of a setting: the last part of its name, but for two.
 func flagName(setting string) string {
-	if setting == "database.dsn" {
+	switch setting {
+	case "database.dsn":
 		return "database"
+	case "logging.level":
+		return "log-level"
 	}
 	_, key, _ := strings.Cut(setting, ".")
 	return strings.ReplaceAll(key, "_", "-")
