@@ -26,8 +26,12 @@ func Files(files []bundle.File, o Options) Result {
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Path < sorted[j].Path })
 	var dagFiles []*source
 	for _, f := range sorted {
+		name := settingsName(f.Path)
+		if name == "profiles" { // the transcode step reads it
+			continue
+		}
 		src := l.read(f)
-		switch settingsName(f.Path) {
+		switch name {
 		case "defaults":
 			l.inherit(l.defaults, src)
 		case "policies":
@@ -90,12 +94,13 @@ func (l *loader) read(f bundle.File) *source {
 	return src
 }
 
-// settingsName is "defaults" or "policies" for a file of settings.
+// settingsName is "defaults", "policies" or "profiles" for a file of settings,
+// "" for a file of DAGs.
 func settingsName(p string) string {
 	base := path.Base(p)
 	ext := path.Ext(base)
 	switch name := strings.TrimSuffix(base, ext); name {
-	case "defaults", "policies":
+	case "defaults", "policies", "profiles":
 		return name
 	default:
 		return ""

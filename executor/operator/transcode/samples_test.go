@@ -197,3 +197,13 @@ func TestResultAndManifestAreWhatTheContractNames(t *testing.T) {
 		require.LessOrEqual(t, r.Fraction, 0.99)
 	}
 }
+
+// asJSON is a value as another task reads it.
+func asJSON(t testing.TB, v any) any {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	var out any
+	require.NoError(t, json.Unmarshal(data, &out))
+	return out
+}
