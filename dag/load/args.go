@@ -197,7 +197,8 @@ func (b *builder) checkArgs(t *taskDraft) {
 	given := func(name string) bool {
 		n, _ := t.val(name)
 		_, there := args[name]
-		return there || n != nil // a value with a mistake in it is there
+		// A value with a mistake in it is there all the same.
+		return there || n != nil || t.body.get("expand").get(name) != nil || t.body.get("partial").get(name) != nil
 	}
 	for i := range t.spec.Fields {
 		if f := &t.spec.Fields[i]; f.Required && !given(f.Name) {

@@ -1,10 +1,6 @@
 package load
 
-import (
-	"sort"
-
-	"github.com/airlock-dag/airlock/dag"
-)
+import "sort"
 
 // layers lays what a DAG inherits under its own keys. Strongest first, that is
 // the DAG, the defaults.yml files of its folder and those above, the file's
@@ -68,8 +64,7 @@ func (l *loader) settings(src *source, in map[string]*inherited) (*node, bool) {
 	var out *node
 	for _, s := range chain(in, src.path) {
 		if s.rep.failed {
-			src.rep.add(dag.Problem{Severity: dag.SeverityError, Code: codeDefaults,
-				Message: "the file inherits from " + s.path + ", which has errors", Hint: "repair " + s.path + " first"})
+			src.rep.inheritsFrom(s.path)
 			return nil, false
 		}
 		if s.root == nil {
@@ -186,6 +181,7 @@ func (r *report) byID(n *node) *node {
 
 func (r *report) listByID(list *node, path, idKey string) *node {
 	out := emptyMap(list)
+	out.items = list.items // tells a list of broken items from no items
 	seen := map[string]*node{}
 	for i, item := range list.items {
 		p := index(path, i)

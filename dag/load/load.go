@@ -183,6 +183,7 @@ func (l *loader) crossCheck() {
 func (l *loader) result() Result {
 	res := Result{DagFiles: l.ids}
 	for _, src := range l.sources {
+		src.rep.blameSettings()
 		res.Problems = append(res.Problems, src.rep.list...)
 		if src.rep.failed {
 			if settingsName(src.path) == "" {

@@ -38,6 +38,31 @@ func (r *report) add(p dag.Problem) {
 	r.list = append(r.list, p)
 }
 
+// blameSettings gives a file whose only errors stand in a file that it inherits
+// from an error of its own, so that no broken file looks whole.
+func (r *report) blameSettings() {
+	from := ""
+	for _, p := range r.list {
+		if p.Severity != dag.SeverityError {
+			continue
+		}
+		if p.File == r.file {
+			return
+		}
+		if from == "" {
+			from = p.File
+		}
+	}
+	if from != "" {
+		r.inheritsFrom(from)
+	}
+}
+
+func (r *report) inheritsFrom(file string) {
+	r.add(dag.Problem{Severity: dag.SeverityError, Code: codeDefaults,
+		Message: "the file inherits from " + file + ", which has errors", Hint: "repair " + file + " first"})
+}
+
 // err reports an error at a node's place.
 func (r *report) err(n *node, path, code, msg, hint string) {
 	r.add(at(n, dag.Problem{Path: path, Severity: dag.SeverityError, Code: code, Message: msg, Hint: hint}))

@@ -159,3 +159,15 @@ func projectRoot(t testing.TB) string {
 		dir = parent
 	}
 }
+
+// folderOf is one file of a folder with the defaults.yml that stands beside it.
+func folderOf(t testing.TB, root, path string) []bundle.File {
+	t.Helper()
+	var out []bundle.File
+	for _, f := range folder(t, root) {
+		if f.Path == path || f.Path == filepath.ToSlash(filepath.Join(filepath.Dir(path), "defaults.yml")) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -74,7 +74,7 @@ func (b *builder) readTasks() {
 	n := b.merged.get("tasks")
 	path := join(b.path, "tasks")
 	switch {
-	case n.null() || n.kind == mapNode && len(n.fields) == 0:
+	case n.null() || n.kind == mapNode && len(n.fields)+len(n.items) == 0:
 		b.rep.err(b.key, b.path, codeNoTasks, "the DAG has no tasks", "add tasks:")
 		return
 	case n.kind != mapNode:
