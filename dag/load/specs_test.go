@@ -171,3 +171,8 @@ func folderOf(t testing.TB, root, path string) []bundle.File {
 	}
 	return out
 }
+
+// folderText is a folder with one file.
+func folderText(text string) []bundle.File {
+	return []bundle.File{{Path: "dags.yml", Data: []byte(text)}}
+}
