@@ -184,9 +184,6 @@ func Families() []Code {
 		{Code: "SQLITE_", Meaning: "result codes of SQLite"},
 		{Code: "SQL_", Meaning: "the SQL steps' own findings"},
 		{Code: "MERGE_", Meaning: "findings of the merge step"},
-		{Code: "MEDIA_", Meaning: "findings about a media file"},
-		{Code: "FFMPEG_", Meaning: "endings of ffmpeg and ffprobe"},
-		{Code: "GPU_", Meaning: "devices and encoders"},
 	}
 }
 

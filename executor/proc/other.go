@@ -18,3 +18,6 @@ func Sweep(string, time.Duration) (int, error) { return 0, nil }
 
 // Leftovers finds nothing on this system.
 func Leftovers(string) ([]Process, error) { return nil, nil }
+
+// SweepUnless finds nothing on this system.
+func SweepUnless(string, func(string) bool, time.Duration) (int, error) { return 0, nil }

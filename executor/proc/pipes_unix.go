@@ -79,7 +79,7 @@ func connect(cmd *exec.Cmd, c Command) (*pipeSet, error) {
 func (p *pipeSet) output(w io.Writer) (io.Writer, error) {
 	switch w := w.(type) {
 	case nil:
-		return nil, nil //nolint:nilnil // exec.Cmd reads a nil stream as the null device
+		return nil, nil // exec.Cmd reads a nil stream as the null device
 	case *os.File:
 		return w, nil
 	default:

@@ -345,6 +345,30 @@ func TestSweepMatchesWholePartsOfTheMarker(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
+func TestSweepUnlessKeepsWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	prefix := "unless-" + filepath.Base(dir) + strconv.Itoa(os.Getpid())
+	pids := map[string]int{}
+	for _, m := range []string{prefix + "/1/1", prefix + "/2/7"} {
+		file := filepath.Join(dir, strings.ReplaceAll(m, "/", "_"))
+		_, err := proc.Run(t.Context(), proc.Command{
+			Argv: bash(`setsid sleep 300 & setsid sleep 300 & echo $! > "$1"`, file), Marker: m,
+		})
+		require.NoError(t, err)
+		pids[m] = pidFrom(t, file)
+	}
+	n, err := proc.SweepUnless(prefix, func(m string) bool { return m == prefix+"/2/7" }, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.True(t, alive(pids[prefix+"/2/7"]))
+	n, err = proc.SweepUnless(prefix, func(string) bool { return false }, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	_, err = proc.SweepUnless("", nil, 0)
+	require.Error(t, err)
+}
+
 func TestALargeOutputKeepsMemoryFlat(t *testing.T) {
 	t.Parallel()
 	const size = 300 << 20

@@ -94,6 +94,33 @@ func Leftovers(prefix string) ([]Process, error) {
 	return out, nil
 }
 
+// SweepUnless ends the processes that Leftovers lists for a prefix, but for
+// those whose marker keep wants to live, and returns how many it ended. A
+// worker that starts up uses it to end what a killed one left behind, and asks
+// the state database which attempts are still held.
+func SweepUnless(prefix string, keep func(marker string) bool, grace time.Duration) (int, error) {
+	left, err := Leftovers(prefix)
+	if err != nil {
+		return 0, err
+	}
+	asked := map[string]bool{}
+	total := 0
+	var failed error
+	for _, p := range left {
+		if asked[p.Marker] {
+			continue
+		}
+		asked[p.Marker] = true
+		if keep(p.Marker) {
+			continue
+		}
+		n, err := Sweep(p.Marker, grace)
+		total += n
+		failed = errors.Join(failed, err)
+	}
+	return total, failed
+}
+
 // visit calls f for every marked process with a handle on it. The handle is
 // taken before the environment is read, so that a number which was given to a
 // new process meanwhile is never signalled.
