@@ -139,6 +139,10 @@ type ApplyStatus string
 const (
 	Applied    ApplyStatus = "applied"
 	StaleFence ApplyStatus = "stale" // the lease was taken over or the instance cleared: nothing was written
+	// Refused: the database takes everything but this result's data (a value
+	// larger than it allows). Nothing was written; the attempt is to be ended by
+	// another result, without what it cannot store.
+	Refused ApplyStatus = "refused"
 )
 
 // Attempt is the record of one try, kept for ever beside the task instance.

@@ -94,6 +94,9 @@ type ScheduleReport struct {
 type ScheduledRun struct {
 	Run      Run
 	Decision Decision
+	// Err says why no decision could be made; the run is then put off for a
+	// minute and nothing in it changed.
+	Err error
 }
 
 // ClaimParams asks for work.

@@ -7,8 +7,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"strconv"
 	"time"
@@ -39,7 +37,7 @@ func mysqlConfig(t target, o Options) (*mysql.Config, error) {
 	c.RejectReadOnly = false // a read-only server is an error with a class of its own
 	// Broken lines come back as errors; the driver's own lines on stderr would
 	// only double them.
-	c.Logger = log.New(io.Discard, "", 0)
+	c.Logger = &mysql.NopLogger{}
 	switch t.tls {
 	case "", "false":
 	case "true":

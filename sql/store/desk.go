@@ -83,3 +83,5 @@ type Desk interface {
 	// ImportErrors lists the problems that SetImportErrors recorded.
 	ImportErrors(ctx context.Context) ([]dag.Problem, error)
 }
+
+var _ Desk = (*Store)(nil)

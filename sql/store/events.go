@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// maxDedupKey is the width of its column in characters.
+const maxDedupKey = 750
+
+// insertEvents puts events into the outbox. One whose key is there already is
+// the same event and is passed over.
+func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
+	for part := range slices.Chunk(events, chunk) {
+		args := make([]any, 0, 15*len(part))
+		for _, e := range part {
+			callback, err := json.Marshal(e.Callback)
+			if err != nil {
+				// The receiver's name alone still tells a person who was meant.
+				callback, _ = json.Marshal(dag.Callback{Name: e.Callback.Name})
+			}
+			created := e.CreatedAt
+			if created.IsZero() {
+				created = t.now
+			}
+			args = append(args, dedupKey(e.DedupKey), e.DagID, e.RunID, e.TaskID, e.MapIndex, e.TryNumber, string(e.Kind), jsonText(callback),
+				jsonText(e.Context), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
+		}
+		if _, err := t.exec(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
+ status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `+dialect.Rows(len(part), 15)+
+			t.s.db.Upsert([]string{"dedup_key"}, nil), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dedupKey shortens a key that does not fit, keeping it the same for the same
+// event.
+func dedupKey(key string) string {
+	key = clean(key)
+	if len(key) <= maxDedupKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return short(key, maxDedupKey-2*sha256.Size) + hex.EncodeToString(sum[:])
+}
+
+// ClaimEvents takes up to n pending events that are due, in the order in which
+// they were written, and hides them from other dispatchers until the lease
+// ends. Whoever dies with them loses nothing: they come back.
+func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time.Duration) ([]dag.Event, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	type row struct {
+		ID       int64  `db:"id"`
+		DedupKey string `db:"dedup_key"`
+		dag.TaskInstanceKey
+		TryNumber int          `db:"try_number"`
+		Kind      string       `db:"kind"`
+		Callback  string       `db:"callback"`
+		Context   string       `db:"context"`
+		CreatedAt dialect.Time `db:"created_at"`
+		Attempts  int          `db:"attempts"`
+	}
+	var out []dag.Event
+	err := s.write(ctx, "claim events", func(ctx context.Context, t *tx) error {
+		out = nil
+		var rows []row
+		err := t.SelectContext(ctx, &rows, `SELECT id, dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
+ created_at, attempts FROM callback_event`+t.force("k_pending")+` WHERE status = 'pending' AND next_attempt_at <= ?
+ ORDER BY next_attempt_at, id`+limit(n, 100)+s.db.SkipLocked(), t.at)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		ids := make([]int64, len(rows))
+		for i, r := range rows {
+			ids[i] = r.ID
+			e := dag.Event{
+				ID: r.ID, DedupKey: r.DedupKey, TaskInstanceKey: r.TaskInstanceKey, TryNumber: r.TryNumber, Kind: dag.EventKind(r.Kind),
+				Context: json.RawMessage(r.Context), CreatedAt: r.CreatedAt.Time, Attempts: r.Attempts,
+			}
+			if err := json.Unmarshal([]byte(r.Callback), &e.Callback); err != nil {
+				return fmt.Errorf("event %d: its callback: %w", r.ID, err)
+			}
+			out = append(out, e)
+		}
+		slices.SortFunc(out, func(a, b dag.Event) int { return int(a.ID - b.ID) })
+		_, err = t.exec(ctx, "UPDATE callback_event SET owner = ?, next_attempt_at = ? WHERE id IN ("+idList(ids)+") AND status = 'pending'",
+			short(owner, 250), dialect.Stamp(t.now.Add(lease)))
+		return err
+	})
+	return out, err
+}
+
+// EventDelivered records that a receiver has taken an event.
+func (s *Store) EventDelivered(ctx context.Context, id int64, at time.Time) error {
+	return s.write(ctx, "record a delivery", func(ctx context.Context, t *tx) error {
+		_, err := t.exec(ctx, `UPDATE callback_event SET status = 'delivered', delivered_at = ?, attempts = attempts + 1, last_error = ''
+ WHERE id = ? AND status = 'pending'`, dialect.Stamp(at), id)
+		return err
+	})
+}
+
+// EventFailed records a delivery that did not work: the event is due again at
+// next, or, when next is nil, given up and kept as dead.
+func (s *Store) EventFailed(ctx context.Context, id int64, cause string, next *time.Time) error {
+	return s.write(ctx, "record a failed delivery", func(ctx context.Context, t *tx) error {
+		status, due := dag.DeliveryDead, t.at
+		if next != nil {
+			status, due = dag.DeliveryPending, dialect.Stamp(*next)
+		}
+		_, err := t.exec(ctx, `UPDATE callback_event SET status = ?, next_attempt_at = ?, attempts = attempts + 1, last_error = ?
+ WHERE id = ? AND status = 'pending'`, string(status), due, dag.CutText(cause, dag.MaxErrorMessage), id)
+		return err
+	})
+}

@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// unexpanded locks the run and finds the instance (map index -1, state none) of
+// a mapped task; nil when it is not there any more.
+func (t *tx) unexpanded(ctx context.Context, runID int64, taskID string) (*instanceRow, error) {
+	var id int64
+	err := t.GetContext(ctx, &id, "SELECT id FROM dag_run WHERE id = ? AND state IN ('queued', 'running')"+t.s.db.ForUpdate(), runID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []instanceRow
+	err = t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE dag_run_id = ? AND task_id = ? AND map_index = -1 AND state = 'none'"+
+		t.s.db.ForUpdate(), runID, taskID)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// ExpandTask replaces the unexpanded instance of a mapped task by one instance a
+// payload, or marks it skipped when there is none. It reports false when the
+// instance is not there any more: somebody else expanded it.
+func (s *Store) ExpandTask(ctx context.Context, runID int64, taskID string, payloads []json.RawMessage) (bool, error) {
+	done := false
+	err := s.write(ctx, "expand task "+taskID, func(ctx context.Context, t *tx) error {
+		done = false
+		row, err := t.unexpanded(ctx, runID, taskID)
+		if err != nil || row == nil {
+			return err
+		}
+		done = true
+		if len(payloads) == 0 {
+			_, err = t.move(ctx, change{dag.StateNone, dag.StateSkipped}, []int64{row.ID})
+		} else {
+			err = t.expand(ctx, row, payloads)
+		}
+		if err != nil {
+			return err
+		}
+		return t.wakeRuns(ctx, []int64{runID})
+	})
+	return done, err
+}
+
+// expand makes the first instance of the row that is there, which keeps its
+// history, and adds the others.
+func (t *tx) expand(ctx context.Context, row *instanceRow, payloads []json.RawMessage) error {
+	if _, err := t.exec(ctx, "UPDATE task_instance SET map_index = 0, payload = ?, updated_at = ? WHERE id = ?",
+		jsonText(payloads[0]), t.at, row.ID); err != nil {
+		return err
+	}
+	rest := payloads[1:]
+	for start, n := 0, 0; start < len(rest); start += n {
+		// A statement holds some payloads, and not more than a packet does.
+		size := 0
+		for n = 0; start+n < len(rest) && n < chunk && (n == 0 || size+len(rest[start+n]) < 1<<20); n++ {
+			size += len(rest[start+n])
+		}
+		args := make([]any, 0, 15*n)
+		for i, p := range rest[start : start+n] {
+			args = append(args, row.DagRunID, row.DagID, row.RunID, row.TaskID, row.MaxTries, row.Operator, row.Queue, row.Pool, row.PoolSlots,
+				row.PriorityWeight, -row.PriorityWeight, row.VersionID, t.at, start+i+1, jsonText(p))
+		}
+		line := "(" + dialect.Marks(15) + ", 'none', 0, 0, 0, 0, 0, '', '')"
+		if _, err := t.exec(ctx, instanceInsert+strings.Repeat(line+",", n-1)+line, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FailExpansion seals a mapped task whose sources could not be read: its
+// unexpanded instance becomes failed together with its letter, an attempt and
+// the events. When the instance is not there any more nothing happens.
+func (s *Store) FailExpansion(ctx context.Context, runID int64, taskID string, letter dag.DeadLetter, events []dag.Event) error {
+	return s.write(ctx, "seal task "+taskID, func(ctx context.Context, t *tx) error {
+		row, err := t.unexpanded(ctx, runID, taskID)
+		if err != nil || row == nil {
+			return err
+		}
+		fence := row.Fence + 1
+		li := t.completeLetter(letter, row, fence)
+		if err := t.insertLetters(ctx, []letterInsert{li}); err != nil {
+			return err
+		}
+		attempt := dag.Attempt{
+			TaskInstanceID: row.ID, Fence: fence, TryNumber: row.TryNumber + 1, State: dag.StateFailed, WorkerID: "scheduler",
+			StartDate: t.now, EndDate: t.now, ErrorClass: li.letter.ErrorClass, ErrorCode: li.letter.ErrorCode, ErrorMessage: li.letter.ErrorMessage,
+		}
+		if err := t.insertAttempts(ctx, []dag.Attempt{attempt}); err != nil {
+			return err
+		}
+		if err := t.insertEvents(ctx, slices.Clone(events)); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, `UPDATE task_instance SET state = 'failed', fence = ?, try_number = try_number + 1, failure_count = failure_count + 1,
+ start_date = ?, end_date = ?, first_failed_at = COALESCE(first_failed_at, ?), updated_at = ? WHERE id = ? AND state = 'none'`,
+			fence, t.at, t.at, t.at, t.at, row.ID); err != nil {
+			return err
+		}
+		return t.wakeRuns(ctx, []int64{runID})
+	})
+}

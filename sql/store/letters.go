@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// letterColumns are the columns of letterRow but the two large ones.
+const letterColumns = `id, job_id, dag_id, run_id, task_id, map_index, logical_date, queue, attempt_count, error_class, error_code,
+ error_message, fingerprint, original_payload_hash, asset_sha256, idempotency_key, return_count, status, schema_version,
+ first_failed_at, enqueued_at, expires_at, updated_at`
+
+type letterRow struct {
+	ID    int64  `db:"id"`
+	JobID string `db:"job_id"`
+	dag.TaskInstanceKey
+	LogicalDate    dialect.Time `db:"logical_date"`
+	Queue          string       `db:"queue"`
+	AttemptCount   int          `db:"attempt_count"`
+	ErrorClass     string       `db:"error_class"`
+	ErrorCode      string       `db:"error_code"`
+	ErrorMessage   string       `db:"error_message"`
+	StackTrace     string       `db:"stack_trace"`
+	Fingerprint    string       `db:"fingerprint"`
+	Payload        string       `db:"payload"`
+	PayloadHash    string       `db:"original_payload_hash"`
+	AssetSHA256    *string      `db:"asset_sha256"`
+	IdempotencyKey string       `db:"idempotency_key"`
+	ReturnCount    int          `db:"return_count"`
+	Status         string       `db:"status"`
+	SchemaVersion  int          `db:"schema_version"`
+	FirstFailedAt  dialect.Time `db:"first_failed_at"`
+	EnqueuedAt     dialect.Time `db:"enqueued_at"`
+	ExpiresAt      dialect.Time `db:"expires_at"`
+	UpdatedAt      dialect.Time `db:"updated_at"`
+}
+
+func (r letterRow) model() dag.DeadLetter {
+	l := dag.DeadLetter{
+		ID: r.ID, JobID: r.JobID, TaskInstanceKey: r.TaskInstanceKey, LogicalDate: r.LogicalDate.Ptr(), Queue: r.Queue,
+		AttemptCount: r.AttemptCount, ErrorClass: dag.ErrorClass(r.ErrorClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+		StackTrace: r.StackTrace, Fingerprint: r.Fingerprint, OriginalPayloadHash: r.PayloadHash, IdempotencyKey: r.IdempotencyKey,
+		ReturnCount: r.ReturnCount, Status: dag.LetterStatus(r.Status), SchemaVersion: r.SchemaVersion,
+		FirstFailedAt: r.FirstFailedAt.Time, EnqueuedAt: r.EnqueuedAt.Time, ExpiresAt: r.ExpiresAt.Time, UpdatedAt: r.UpdatedAt.Time,
+	}
+	if r.Payload != "" {
+		l.Payload = json.RawMessage(r.Payload)
+	}
+	if r.AssetSHA256 != nil {
+		l.AssetSHA256 = *r.AssetSHA256
+	}
+	return l
+}
+
+func letterCondition(f dag.LetterFilter) condition {
+	var c condition
+	c.eq("dag_id", f.DagID)
+	c.eq("run_id", f.RunID)
+	c.eq("task_id", f.TaskID)
+	c.eq("queue", f.Queue)
+	c.eq("error_class", string(f.ErrorClass))
+	c.eq("error_code", f.ErrorCode)
+	c.eq("fingerprint", f.Fingerprint)
+	c.eq("status", string(f.Status))
+	if f.Since != nil {
+		c.add("enqueued_at >= ?", dialect.Stamp(*f.Since))
+	}
+	if f.Until != nil {
+		c.add("enqueued_at < ?", dialect.Stamp(*f.Until))
+	}
+	if len(f.IDs) > 0 {
+		c.add("id IN (" + idList(f.IDs) + ")")
+	}
+	if f.After > 0 {
+		c.add("id > ?", f.After)
+	}
+	return c
+}
+
+// Letters implements Desk.
+func (s *Store) Letters(ctx context.Context, f dag.LetterFilter) ([]dag.DeadLetter, error) {
+	c := letterCondition(f)
+	var rows []letterRow
+	err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+letterColumns+" FROM dead_letter"+c.where()+" ORDER BY id"+limit(f.Limit, 100), c.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	out := make([]dag.DeadLetter, len(rows))
+	for i, r := range rows {
+		out[i] = r.model()
+	}
+	return out, nil
+}
+
+// Letter implements Desk.
+func (s *Store) Letter(ctx context.Context, id int64) (dag.DeadLetter, error) {
+	var rows []letterRow
+	err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+letterColumns+", payload, stack_trace FROM dead_letter WHERE id = ?", id)
+	if err != nil {
+		return dag.DeadLetter{}, fmt.Errorf("dead letter %d: %w", id, err)
+	}
+	if len(rows) == 0 {
+		return dag.DeadLetter{}, &dag.Error{
+			Code: dag.ErrNotFound, Op: "dead letter " + strconv.FormatInt(id, 10), Hint: "airlock dlq list shows those that there are",
+			Err: errors.New("there is none"),
+		}
+	}
+	return rows[0].model(), nil
+}
+
+// LetterStats implements Desk. f.Limit bounds the groups; f.After is not used.
+func (s *Store) LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.LetterGroup, error) {
+	f.After = 0
+	c := letterCondition(f)
+	var rows []struct {
+		Fingerprint string       `db:"fingerprint"`
+		Status      string       `db:"status"`
+		N           int          `db:"n"`
+		First       dialect.Time `db:"first_at"`
+		Last        dialect.Time `db:"last_at"`
+		LastID      int64        `db:"last_id"`
+	}
+	err := s.db.Reader().SelectContext(ctx, &rows, `SELECT fingerprint, status, COUNT(*) AS n, MIN(enqueued_at) AS first_at, MAX(enqueued_at) AS last_at,
+ MAX(id) AS last_id FROM dead_letter`+c.where()+" GROUP BY fingerprint, status", c.args...)
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	groups := map[string]*dag.LetterGroup{}
+	for _, r := range rows {
+		g := groups[r.Fingerprint]
+		if g == nil {
+			g = &dag.LetterGroup{Fingerprint: r.Fingerprint, First: r.First.Time, Last: r.Last.Time, Statuses: map[dag.LetterStatus]int{}}
+			groups[r.Fingerprint] = g
+		}
+		g.Count += r.N
+		g.Statuses[dag.LetterStatus(r.Status)] += r.N
+		g.LastID = max(g.LastID, r.LastID)
+		if r.First.Time.Before(g.First) {
+			g.First = r.First.Time
+		}
+		if r.Last.Time.After(g.Last) {
+			g.Last = r.Last.Time
+		}
+	}
+	out := sortedGroups(groups, f.Limit)
+	return out, s.fillGroups(ctx, out)
+}
+
+// fillGroups takes what all letters of a group share from its newest one.
+func (s *Store) fillGroups(ctx context.Context, groups []dag.LetterGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	ids := make([]int64, len(groups))
+	for i, g := range groups {
+		ids[i] = g.LastID
+	}
+	newest, err := s.Letters(ctx, dag.LetterFilter{IDs: ids, Limit: -1})
+	if err != nil {
+		return err
+	}
+	byID := make(map[int64]dag.DeadLetter, len(newest))
+	for _, l := range newest {
+		byID[l.ID] = l
+	}
+	for i := range groups {
+		l := byID[groups[i].LastID]
+		groups[i].ErrorClass, groups[i].ErrorCode, groups[i].DagID, groups[i].TaskID = l.ErrorClass, l.ErrorCode, l.DagID, l.TaskID
+		groups[i].Queue, groups[i].Message = l.Queue, l.ErrorMessage
+	}
+	return nil
+}

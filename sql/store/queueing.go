@@ -1,0 +1,156 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// maxWaiting is how many waiting instances one pass considers besides those
+// that just became ready. Instances whose pool or run is full are not counted.
+const maxWaiting = 2000
+
+// candidate is an instance that waits for a slot.
+type candidate struct {
+	ID          int64        `db:"id"`
+	RunID       int64        `db:"dag_run_id"`
+	DagID       string       `db:"dag_id"`
+	TaskID      string       `db:"task_id"`
+	MapIndex    int          `db:"map_index"`
+	From        string       `db:"state"`
+	Pool        string       `db:"pool"`
+	PoolSlots   int          `db:"pool_slots"`
+	Priority    int          `db:"priority_weight"`
+	VersionID   int64        `db:"dag_version_id"`
+	LogicalDate dialect.Time `db:"logical_date"`
+	RunAfter    dialect.Time `db:"run_after"`
+}
+
+func newCandidate(run *dag.Run, ti *dag.TaskInstance, from dag.State) candidate {
+	c := candidate{
+		ID: ti.ID, RunID: run.ID, DagID: run.DagID, TaskID: ti.TaskID, MapIndex: ti.MapIndex, From: string(from),
+		Pool: ti.Pool, PoolSlots: ti.PoolSlots, Priority: ti.PriorityWeight, VersionID: run.VersionID, RunAfter: dialect.At(run.RunAfter),
+	}
+	if run.LogicalDate != nil {
+		c.LogicalDate = dialect.At(*run.LogicalDate)
+	}
+	return c
+}
+
+// date orders runs: the logical date, or for a run without one when it was due.
+func (c *candidate) date() time.Time {
+	if c.LogicalDate.Valid {
+		return c.LogicalDate.Time
+	}
+	return c.RunAfter.Time
+}
+
+// byUrgency is Airflow's order: priority falling, logical date rising, map
+// index rising.
+func byUrgency(a, b candidate) int {
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority), a.date().Compare(b.date()), cmp.Compare(a.MapIndex, b.MapIndex),
+		cmp.Compare(a.RunID, b.RunID), cmp.Compare(a.ID, b.ID),
+	)
+}
+
+// queue gives slots to what is ready and to what waits, in the order of their
+// urgency; what gets none is or stays scheduled. It locks all pools, so that
+// only one transaction hands out slots at a time, and is therefore the last
+// step of a pass.
+func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, error) {
+	if len(ready) == 0 {
+		var one []int64
+		if err := t.SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1"); err != nil || len(one) == 0 {
+			return 0, err
+		}
+	}
+	l, err := t.openSlots(ctx)
+	if err != nil {
+		return 0, err
+	}
+	waiting, err := t.waiting(ctx, l, onlyRun)
+	if err != nil {
+		return 0, err
+	}
+	seen := make(map[int64]bool, len(ready))
+	for i := range ready {
+		seen[ready[i].ID] = true
+	}
+	list := append(slices.Clone(ready), slices.DeleteFunc(waiting, func(c candidate) bool { return seen[c.ID] })...)
+	slices.SortFunc(list, byUrgency)
+	groups := map[change][]int64{}
+	queued := 0
+	for i := range list {
+		c := &list[i]
+		def, err := t.s.version(ctx, t, c.VersionID)
+		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
+			return 0, err
+		}
+		to := dag.StateScheduled
+		if l.take(c, def) {
+			to = dag.StateQueued
+			queued++
+		}
+		if from := dag.State(c.From); from != to {
+			groups[change{from, to}] = append(groups[change{from, to}], c.ID)
+		}
+	}
+	return queued, t.writeQueued(ctx, groups)
+}
+
+func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
+	order := make([]change, 0, len(groups))
+	for c := range groups {
+		order = append(order, c)
+	}
+	slices.SortFunc(order, func(a, b change) int { return strings.Compare(string(a.from+" "+a.to), string(b.from+" "+b.to)) })
+	for _, c := range order {
+		slices.Sort(groups[c])
+		set, args := "state = ?, updated_at = ?, scheduled_at = COALESCE(scheduled_at, ?)", []any{string(c.to), t.at, t.at}
+		if c.to == dag.StateQueued {
+			set += ", queued_at = ?"
+			args = append(args, t.at)
+		}
+		for part := range slices.Chunk(groups[c], chunk) {
+			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN ("+idList(part)+") AND state = ?",
+				append(slices.Clone(args), string(c.from))...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// waiting lists instances in state scheduled of running runs of unpaused DAGs,
+// most urgent first, without those whose pool or run has nothing open.
+func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate, error) {
+	var c condition
+	c.add("ti.state = 'scheduled'")
+	c.add("r.state = 'running'")
+	if onlyRun != 0 {
+		c.add("r.id = ?", onlyRun)
+	} else {
+		c.add("NOT EXISTS (SELECT 1 FROM dag d WHERE d.dag_id = r.dag_id AND d.is_paused = 1)")
+	}
+	if full := l.fullPools(); len(full) > 0 {
+		c.add("ti.pool NOT IN ("+dialect.Marks(len(full))+")", anys(full)...)
+	}
+	full, err := l.fullRuns(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(full) > 0 {
+		c.add("ti.dag_run_id NOT IN (" + idList(full) + ")")
+	}
+	var rows []candidate
+	err = t.SelectContext(ctx, &rows, `SELECT ti.id, ti.dag_run_id, ti.dag_id, ti.task_id, ti.map_index, ti.state, ti.pool, ti.pool_slots,
+ ti.priority_weight, ti.dag_version_id, r.logical_date, r.run_after FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id`+
+		c.where()+" ORDER BY ti.claim_rank, ti.id"+limit(maxWaiting, maxWaiting), c.args...)
+	return rows, err
+}

@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// Decide is the pure decision about one run at an instant.
+type Decide = func(s *dag.RunSnapshot, now time.Time) (dag.Decision, error)
+
+// putOff is when a run is looked at again whose decision failed; expandRetry
+// when one is whose mapped tasks were to be expanded, should whoever was told
+// so have died.
+const (
+	putOff      = time.Minute
+	expandRetry = 10 * time.Second
+)
+
+// passRun is one run in a scheduling pass.
+type passRun struct {
+	run      dag.Run
+	def      *dag.DAG
+	held     []dag.TaskInstance // its instances
+	past     *dag.PastRun
+	decision dag.Decision
+	err      error
+	// wait is set for a queued run that may not start; look is then when to ask
+	// again, nil when the end of another run will tell.
+	wait bool
+	look *time.Time
+	// started is set when the run became running in this pass.
+	started bool
+	// raced is set when an instance was no longer what the decision saw.
+	raced bool
+}
+
+// Schedule takes up to pass.Limit runs that need a look, locks them, asks decide
+// for each and applies the decisions, all in one transaction. Then what is
+// ready becomes queued as far as pools and limits leave slots. A run whose
+// decision fails is put off for a minute and reported with its error; the
+// others go on.
+func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Decide) (dag.ScheduleReport, error) {
+	var report dag.ScheduleReport
+	err := s.write(ctx, "schedule", func(ctx context.Context, t *tx) error {
+		report = dag.ScheduleReport{Now: t.now}
+		runs, err := t.dueRuns(ctx, pass)
+		if err != nil {
+			return err
+		}
+		if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
+			return err
+		}
+		if err := t.loadRuns(ctx, runs); err != nil {
+			return err
+		}
+		var ready []candidate
+		for _, r := range runs {
+			ready = append(ready, t.decideRun(r, decide)...)
+		}
+		if err := t.applyDecisions(ctx, runs); err != nil {
+			return err
+		}
+		report.Queued, err = t.queue(ctx, ready, pass.OnlyRun)
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			if !r.wait {
+				report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision, Err: r.err})
+			}
+		}
+		return nil
+	})
+	return report, err
+}
+
+// dueRuns locks the runs of a pass. Runs of paused DAGs are passed over.
+func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, error) {
+	var rows []runRow
+	var err error
+	if pass.OnlyRun != 0 {
+		err = t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE id = ? AND state IN ('queued', 'running')"+
+			t.s.db.SkipLocked(), pass.OnlyRun)
+	} else {
+		err = t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run"+t.force("k_eval")+
+			` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND NOT EXISTS
+ (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
+			t.s.db.SkipLocked(), t.at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*passRun, len(rows))
+	for i, r := range rows {
+		out[i] = &passRun{run: r.model()}
+	}
+	return out, nil
+}
+
+// loadRuns fills in what the decisions look at: version, instances, past.
+func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
+	byID := map[int64]*passRun{}
+	var ids []int64
+	for _, r := range runs {
+		if r.wait {
+			continue
+		}
+		def, err := t.s.version(ctx, t, r.run.VersionID)
+		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
+			return err
+		}
+		r.def, r.err = def, err
+		byID[r.run.ID] = r
+		ids = append(ids, r.run.ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	var rows []instanceRow
+	if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE dag_run_id IN ("+idList(ids)+
+		") ORDER BY dag_run_id, task_id, map_index"); err != nil {
+		return err
+	}
+	for i := range rows {
+		r := byID[rows[i].DagRunID]
+		r.held = append(r.held, rows[i].model())
+	}
+	for _, r := range runs {
+		if err := t.loadPast(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideRun asks for the decision about a run and gives the instances that are
+// ready to be queued.
+func (t *tx) decideRun(r *passRun, decide Decide) []candidate {
+	if r.wait || r.err != nil {
+		return nil
+	}
+	snapshot := dag.RunSnapshot{Run: r.run, Instances: r.held, Past: r.past}
+	r.decision, r.err = decide(&snapshot, t.now)
+	if r.err == nil {
+		r.err = t.s.check(r.decision)
+	}
+	if r.err != nil {
+		r.decision = dag.Decision{State: r.run.State}
+		return nil
+	}
+	byID := make(map[int64]*dag.TaskInstance, len(r.held))
+	for i := range r.held {
+		byID[r.held[i].ID] = &r.held[i]
+	}
+	var ready []candidate
+	for _, tr := range r.decision.Transitions {
+		if ti := byID[tr.TaskInstanceID]; ti != nil && isReady(tr) {
+			ready = append(ready, newCandidate(&r.run, ti, tr.From))
+		}
+	}
+	return ready
+}
+
+// isReady tells whether a transition asks for a slot.
+func isReady(tr dag.Transition) bool {
+	return tr.From != dag.StateQueued && (tr.To == dag.StateScheduled || tr.To == dag.StateQueued)
+}
+
+// check refuses a decision with a change that the table does not have.
+func (s *Store) check(d dag.Decision) error {
+	for _, tr := range d.Transitions {
+		if !s.allowed[change{tr.From, tr.To}] {
+			return fmt.Errorf("task %s: a change from %s to %s is not in the table of transitions", tr.TaskID, tr.From, tr.To)
+		}
+		if tr.To == dag.StateFailed {
+			return fmt.Errorf("task %s: %w", tr.TaskID, errFailedByDecision)
+		}
+	}
+	return nil
+}
+
+var errFailedByDecision = errors.New("an instance becomes failed only together with its dead letter")
+
+// applyDecisions writes what the decisions ask for but the queueing, and when
+// each run is to be looked at again.
+func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
+	if err := t.applyTransitions(ctx, runs); err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	// One writer's order for all: by id.
+	slices.SortFunc(runs, func(a, b *passRun) int { return int(a.run.ID - b.run.ID) })
+	ids := make([]int64, len(runs))
+	for i, r := range runs {
+		ids[i] = r.run.ID
+	}
+	b := newBulk("dag_run", ids)
+	b.setAll("updated_at", t.at)
+	var events []dag.Event
+	var ended []*passRun
+	for i, r := range runs {
+		b.set(i, "next_eval_at", dialect.StampPtr(t.nextLook(r)))
+		if r.started {
+			b.set(i, "state", string(dag.RunRunning))
+			b.set(i, "start_date", t.at)
+		}
+		if r.wait || r.err != nil || !r.decision.State.Finished() {
+			continue
+		}
+		r.run.State, r.run.Reason = r.decision.State, r.decision.Reason
+		at := t.now
+		r.run.EndDate = &at
+		b.set(i, "state", string(r.run.State))
+		b.set(i, "reason", short(r.run.Reason, 100))
+		b.set(i, "end_date", t.at)
+		events = append(events, r.decision.Events...)
+		ended = append(ended, r)
+	}
+	if _, err := b.run(ctx, t); err != nil {
+		return err
+	}
+	if err := t.insertEvents(ctx, events); err != nil {
+		return err
+	}
+	return t.afterEnd(ctx, ended)
+}
+
+// nextLook is when a run is to be looked at again though nothing in it changes.
+func (t *tx) nextLook(r *passRun) *time.Time {
+	after := func(d time.Duration) *time.Time {
+		at := t.now.Add(d)
+		return &at
+	}
+	switch {
+	case r.wait:
+		return r.look
+	case r.err != nil:
+		return after(putOff)
+	case r.raced:
+		// What the decision saw has changed: it is made again, and its end of the
+		// run does not count.
+		r.decision.State, r.decision.Reason, r.decision.Events = dag.RunRunning, "", nil
+		return after(0)
+	case r.decision.State.Finished():
+		return nil
+	}
+	var next *time.Time
+	if !r.decision.NextAt.IsZero() {
+		at := r.decision.NextAt
+		next = &at
+	}
+	if len(r.decision.Expand) > 0 && (next == nil || next.After(*after(expandRetry))) {
+		next = after(expandRetry)
+	}
+	return next
+}

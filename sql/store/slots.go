@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// slots is what is in use and what is open, while all pools are locked.
+type slots struct {
+	// open has the pools; a pool without a limit has unlimited set.
+	open map[string]*openPool
+	// active counts instances that occupy a slot: by run, by task of a run, by
+	// task of a DAG.
+	runs     map[int64]int
+	runTasks map[runTask]int
+	dagTasks map[dagTask]int
+	versions map[int64]int64 // run -> version
+}
+
+type openPool struct {
+	open      int
+	unlimited bool
+}
+
+type runTask struct {
+	run  int64
+	task string
+}
+
+type dagTask struct{ dag, task string }
+
+// openSlots locks all pools in the order of their names and counts what is in
+// use.
+func (t *tx) openSlots(ctx context.Context) (*slots, error) {
+	var pools []struct {
+		Name            string `db:"name"`
+		Slots           int    `db:"slots"`
+		IncludeDeferred bool   `db:"include_deferred"`
+	}
+	if err := t.SelectContext(ctx, &pools, "SELECT name, slots, include_deferred FROM pool ORDER BY name"+t.s.db.ForUpdate()); err != nil {
+		return nil, err
+	}
+	l := &slots{
+		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
+	}
+	deferred := map[string]bool{}
+	for _, p := range pools {
+		l.open[p.Name] = &openPool{open: p.Slots, unlimited: p.Slots < 0}
+		deferred[p.Name] = p.IncludeDeferred
+	}
+	var used []struct {
+		Run     int64  `db:"dag_run_id"`
+		Version int64  `db:"dag_version_id"`
+		Dag     string `db:"dag_id"`
+		Task    string `db:"task_id"`
+		Pool    string `db:"pool"`
+		State   string `db:"state"`
+		N       int    `db:"n"`
+		Slots   int    `db:"slots"`
+	}
+	if err := t.SelectContext(ctx, &used, `SELECT dag_run_id, MAX(dag_version_id) AS dag_version_id, dag_id, task_id, pool, state, COUNT(*) AS n,
+ SUM(pool_slots) AS slots FROM task_instance WHERE state IN ('queued', 'running', 'restarting', 'deferred')
+ GROUP BY dag_run_id, dag_id, task_id, pool, state`); err != nil {
+		return nil, err
+	}
+	for _, u := range used {
+		occupies := dag.State(u.State).Occupies()
+		if p := l.open[u.Pool]; p != nil && (occupies || deferred[u.Pool]) {
+			p.open -= u.Slots
+		}
+		if occupies {
+			l.runs[u.Run] += u.N
+			l.runTasks[runTask{u.Run, u.Task}] += u.N
+			l.dagTasks[dagTask{u.Dag, u.Task}] += u.N
+			l.versions[u.Run] = u.Version
+		}
+	}
+	return l, nil
+}
+
+// take gives the slots that an instance needs, if all its limits allow it. A
+// pool that does not exist gives none, ever; so does one that is smaller than
+// the instance. def is nil when the DAG's version is gone: then only the pool
+// counts.
+func (l *slots) take(c *candidate, def *dag.DAG) bool {
+	pool := l.open[c.Pool]
+	if pool == nil || (!pool.unlimited && pool.open < c.PoolSlots) {
+		return false
+	}
+	rt, dt := runTask{c.RunID, c.TaskID}, dagTask{c.DagID, c.TaskID}
+	if def != nil {
+		if def.MaxActiveTasks > 0 && l.runs[c.RunID] >= def.MaxActiveTasks {
+			return false
+		}
+		if task := def.Task(c.TaskID); task != nil {
+			if task.MaxActiveTisPerDag > 0 && l.dagTasks[dt] >= task.MaxActiveTisPerDag {
+				return false
+			}
+			if task.MaxActiveTisPerDagrun > 0 && l.runTasks[rt] >= task.MaxActiveTisPerDagrun {
+				return false
+			}
+		}
+	}
+	pool.open -= c.PoolSlots
+	l.runs[c.RunID]++
+	l.runTasks[rt]++
+	l.dagTasks[dt]++
+	return true
+}
+
+func (l *slots) fullPools() []string {
+	var out []string
+	for name, p := range l.open {
+		if !p.unlimited && p.open <= 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// fullRuns lists runs that are at their max_active_tasks.
+func (l *slots) fullRuns(ctx context.Context, t *tx) ([]int64, error) {
+	var out []int64
+	for run, n := range l.runs {
+		def, err := t.s.version(ctx, t, l.versions[run])
+		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
+			return nil, err
+		}
+		if def != nil && def.MaxActiveTasks > 0 && n >= def.MaxActiveTasks {
+			out = append(out, run)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/migrations"
+)
+
+// Store is the state database. It is safe for concurrent use; several
+// processes may share one database.
+type Store struct {
+	db       *dialect.DB
+	clock    dag.Clock // nil: the server tells the time
+	secrets  *fernet   // nil: no key
+	versions *versionCache
+	allowed  map[change]bool
+	log      *slog.Logger
+}
+
+// change is one step of an instance's life.
+type change struct{ from, to dag.State }
+
+// Open connects to a state database: sqlite:///path, sqlite:////absolute/path or
+// mysql://user:password@host:3306/database (for MariaDB too). A SQLite file is
+// made when its folder is there. It does not migrate. Errors name what is wrong
+// and never the password.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	secrets, err := newFernet(o.FernetKey)
+	if err != nil {
+		return nil, err
+	}
+	db, err := dialect.Open(ctx, dsn, dialect.Options{
+		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.RequireSkipLocked(); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), allowed: map[change]bool{}, log: o.Log}
+	if s.clock == nil && db.IsSQLite() {
+		s.clock = dag.SystemClock{}
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, r := range dag.TransitionTable() {
+		s.allowed[change{r.From, r.To}] = true
+	}
+	return s, nil
+}
+
+// Close implements Desk.
+func (s *Store) Close() error { return s.db.Close() }
+
+// DB is the open database, for checks and tools that read beside the Store.
+func (s *Store) DB() *dialect.DB { return s.db }
+
+// Migrate implements Desk.
+func (s *Store) Migrate(ctx context.Context) error { return migrations.Up(ctx, s.db) }
+
+// SchemaVersion implements Desk.
+func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error) {
+	return migrations.Version(ctx, s.db)
+}
+
+// Ping implements Desk.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.Now(ctx)
+	return err
+}
+
+// Now is the state database's clock, UTC with microseconds.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.nowBy(ctx, s.db.Reader())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the database's time: %w", err)
+	}
+	return now, nil
+}
+
+func (s *Store) nowBy(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+	if s.clock != nil {
+		return s.clock.Now().UTC().Truncate(time.Microsecond), nil
+	}
+	var t dialect.Time
+	if err := sqlx.GetContext(ctx, q, &t, "SELECT UTC_TIMESTAMP(6)"); err != nil {
+		return time.Time{}, err
+	}
+	return t.Time, nil
+}
+
+// tx is one write transaction with the one instant that everything in it
+// happens at.
+type tx struct {
+	*sqlx.Tx
+	s   *Store
+	now time.Time
+	at  string // now as SQL text
+}
+
+// write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
+// must set its results anew each time.
+func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
+	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
+		now, err := s.nowBy(ctx, x)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now)})
+	})
+	return s.explain(op, err)
+}
+
+// explain names what was tried. Errors that carry their own words for the user
+// pass unchanged.
+func (s *Store) explain(op string, err error) error {
+	var told *dag.Error
+	if err == nil || errors.As(err, &told) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// exec runs a statement and gives the number of rows that it matched.
+func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	r, err := t.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// insert runs an INSERT of one row and gives its id.
+func (t *tx) insert(ctx context.Context, query string, args ...any) (int64, error) {
+	r, err := t.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.LastInsertId()
+}
+
+// force names the index that must serve a locking query: one that scans would
+// lock rows that it does not want. SQLite has no row locks, and its indexes
+// have other names.
+func (t *tx) force(index string) string {
+	if t.s.db.IsSQLite() {
+		return ""
+	}
+	return t.s.db.ForceIndex(index)
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// applyTransitions writes the changes that ask for no slot, one statement for
+// each pair of states. Every change is guarded by the state that the decision
+// saw: a worker may claim or end an instance meanwhile.
+func (t *tx) applyTransitions(ctx context.Context, runs []*passRun) error {
+	type target struct {
+		run *passRun
+		ti  *dag.TaskInstance
+	}
+	groups := map[change][]target{}
+	var order []change
+	for _, r := range runs {
+		if r.wait || r.err != nil {
+			continue
+		}
+		byID := make(map[int64]*dag.TaskInstance, len(r.held))
+		for i := range r.held {
+			byID[r.held[i].ID] = &r.held[i]
+		}
+		for _, tr := range r.decision.Transitions {
+			ti := byID[tr.TaskInstanceID]
+			if ti == nil || isReady(tr) {
+				continue
+			}
+			c := change{tr.From, tr.To}
+			if groups[c] == nil {
+				order = append(order, c)
+			}
+			groups[c] = append(groups[c], target{r, ti})
+		}
+	}
+	slices.SortFunc(order, func(a, b change) int {
+		return strings.Compare(string(a.from+" "+a.to), string(b.from+" "+b.to))
+	})
+	for _, c := range order {
+		list := groups[c]
+		slices.SortFunc(list, func(a, b target) int { return int(a.ti.ID - b.ti.ID) })
+		for part := range slices.Chunk(list, chunk) {
+			ids := make([]int64, len(part))
+			for i, g := range part {
+				ids[i] = g.ti.ID
+			}
+			moved, err := t.move(ctx, c, ids)
+			if err != nil {
+				return err
+			}
+			if len(moved) == len(ids) && c.from != dag.StateRunning {
+				continue
+			}
+			for _, g := range part {
+				if !moved[g.ti.ID] {
+					g.run.raced = true
+				} else if c.from == dag.StateRunning {
+					if err := t.recordStopped(ctx, g.ti, c.to, "the run timed out"); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// move changes the state of the instances that are still in c.from and tells
+// which were.
+func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, error) {
+	moved := make(map[int64]bool, len(ids))
+	in := idList(ids)
+	if c.from == dag.StateQueued || c.from == dag.StateRunning {
+		// Workers change these without the run's lock: see which ones are left, and
+		// keep them.
+		var still []int64
+		if err := t.SelectContext(ctx, &still, "SELECT id FROM task_instance WHERE id IN ("+in+") AND state = ? ORDER BY id"+t.s.db.ForUpdate(),
+			string(c.from)); err != nil || len(still) == 0 {
+			return moved, err
+		}
+		ids, in = still, idList(still)
+	}
+	set, args := "state = ?, updated_at = ?", []any{string(c.to), t.at}
+	switch {
+	case c.to.Finished():
+		set += ", start_date = COALESCE(start_date, ?), end_date = ?, next_try_at = NULL, lease_until = NULL"
+		args = append(args, t.at, t.at)
+	case c.to == dag.StateScheduled:
+		set += ", scheduled_at = ?, queued_at = NULL"
+		args = append(args, t.at)
+	}
+	if c.from == dag.StateRunning {
+		set += ", fence = fence + 1"
+	}
+	n, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN ("+in+") AND state = ?", append(args, string(c.from))...)
+	if err != nil {
+		return nil, err
+	}
+	if n != int64(len(ids)) {
+		// The run's lock keeps everybody else from these states; whoever broke in
+		// is found by looking again.
+		return moved, nil
+	}
+	for _, id := range ids {
+		moved[id] = true
+	}
+	return moved, nil
+}
+
+// recordStopped keeps the attempt of a running instance that was ended by a
+// decision and not by its worker.
+func (t *tx) recordStopped(ctx context.Context, ti *dag.TaskInstance, to dag.State, why string) error {
+	start := t.now
+	if ti.StartDate != nil {
+		start = *ti.StartDate
+	}
+	return t.insertAttempts(ctx, []dag.Attempt{{
+		TaskInstanceID: ti.ID, Fence: ti.Fence, TryNumber: ti.TryNumber, State: to, WorkerID: ti.WorkerID, Hostname: ti.Hostname,
+		StartDate: start, EndDate: t.now, ErrorMessage: why,
+	}})
+}

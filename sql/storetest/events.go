@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+func testEvents(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	b.trigger(oneDAG("d", "a"), "r")
+	b.pass()
+	c := b.claim(1)[0]
+	r := b.result(c, dag.StateSuccess)
+	for i := range 5 {
+		r.Events = append(r.Events, dag.Event{
+			DedupKey: fmt.Sprint("k", i), TaskInstanceKey: c.TaskInstanceKey, TryNumber: 1, Kind: dag.EventSuccess,
+			Callback: dag.Callback{Name: "webhook", Args: map[string]any{"url": "http://x/<>&"}}, Context: raw(`{"state":"success"}`), CreatedAt: start,
+		})
+	}
+	r.Events = append(r.Events, r.Events[0]) // the same event twice
+	long := r.Events[1]
+	long.DedupKey = strings.Repeat("k", 5000)
+	r.Events = append(r.Events, long)
+	b.apply(r)
+	keys := func(owner string, n int) (out []string) {
+		got, err := b.s.ClaimEvents(ctx, owner, n, time.Minute)
+		require.NoError(t, err)
+		for _, e := range got {
+			out = append(out, e.DedupKey)
+		}
+		return out
+	}
+	got, err := b.s.ClaimEvents(ctx, "one", 2, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	first := r.Events[0]
+	first.ID = got[0].ID
+	require.Equal(t, first, got[0])
+	require.Equal(t, "k1", got[1].DedupKey)
+	rest := keys("two", 10)
+	require.Equal(t, []string{"k2", "k3", "k4"}, rest[:3], "not what another dispatcher holds, and each once")
+	require.Len(t, rest, 4)
+	require.Less(t, len(rest[3]), 800)
+	require.Empty(t, keys("three", 10))
+	require.Empty(t, keys("three", 0))
+
+	require.NoError(t, b.s.EventDelivered(ctx, got[0].ID, b.clock.Now()))
+	require.NoError(t, b.s.EventFailed(ctx, got[1].ID, "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	b.clock.Advance(11 * time.Second)
+	again, err := b.s.ClaimEvents(ctx, "one", 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	require.Equal(t, "k1", again[0].DedupKey)
+	require.Equal(t, 1, again[0].Attempts)
+	require.NoError(t, b.s.EventFailed(ctx, again[0].ID, "HTTP 400", nil))
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead' AND last_error = 'HTTP 400' AND attempts = 2"))
+	require.NoError(t, b.s.EventDelivered(ctx, again[0].ID, b.clock.Now()), "too late, and no error")
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead'"))
+
+	b.clock.Advance(time.Minute) // the other dispatcher died with its four
+	require.Equal(t, rest, keys("one", 10))
+}
+
+func testXComs(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	d := oneDAG("d", "a", "m")
+	d.Tasks[1].Expand = &dag.Expand{Names: []string{"x"}, Args: map[string]dag.ExpandSource{"x": {Literal: []any{"1"}}}}
+	run := b.trigger(d, "r")
+	b.pass()
+	_, err := b.s.ExpandTask(ctx, run.ID, "m", []json.RawMessage{raw("{}"), raw("{}"), raw("{}")})
+	require.NoError(t, err)
+	b.pass()
+	retry := b.claimTaskResult("a", func(c dag.Claim) dag.Result {
+		r := b.result(c, dag.StateSuccess)
+		r.XComs = map[string]json.RawMessage{"return_value": raw(`"` + c.TaskID + fmt.Sprint(c.MapIndex) + `"`), "k": raw("1")}
+		if c.TaskID == "a" {
+			r.State, r.Spent, r.NextTryAt = dag.StateUpForRetry, dag.BudgetFailures, ptr(b.clock.Now())
+		}
+		if c.MapIndex == 1 {
+			r.XComs = nil
+		}
+		return r
+	})
+	get := func(task, key string, index *int) string {
+		v, err := b.s.XCom(ctx, "d", "r", task, key, index)
+		require.NoError(t, err)
+		return string(v)
+	}
+	require.Equal(t, `"a-1"`, get("a", "return_value", nil))
+	require.Equal(t, `["m0","m2"]`, get("m", "return_value", nil))
+	require.Equal(t, `"m2"`, get("m", "return_value", ptr(2)))
+	require.Empty(t, get("m", "return_value", ptr(1)))
+	require.Empty(t, get("a", "nope", nil))
+	require.Empty(t, get("nope", "k", nil))
+	list, err := b.s.XComs(ctx, dag.XComFilter{DagID: "d", TaskID: "m"})
+	require.NoError(t, err)
+	require.Len(t, list, 4)
+	require.Equal(t, dag.XComEntry{TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "m"}, Key: "k", Value: raw("1"), CreatedAt: b.clock.Now()}, list[0])
+
+	b.pass()
+	require.Equal(t, retry.ID, b.claimTask("a").ID)
+	require.Empty(t, get("a", "k", nil), "a new attempt begins without what the last one left")
+	require.Equal(t, `"m0"`, get("m", "return_value", ptr(0)))
+	b.sound()
+}
+
+// claimTaskResult claims everything, applies a result for each and gives the
+// claim of one task.
+func (b *bundle) claimTaskResult(task string, result func(dag.Claim) dag.Result) (out dag.Claim) {
+	b.t.Helper()
+	for _, c := range b.claim(100) {
+		require.Equal(b.t, []dag.ApplyStatus{dag.Applied}, b.apply(result(c)))
+		if c.TaskID == task {
+			out = c
+		}
+	}
+	return out
+}
+
+func testNextWake(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	wake := func() time.Time {
+		at, err := b.s.NextWake(ctx)
+		require.NoError(t, err)
+		return at
+	}
+	require.Zero(t, wake())
+	plan := &dag.PlannedRun{LogicalDate: start.Add(time.Hour), DataIntervalStart: start, DataIntervalEnd: start, RunAfter: start.Add(time.Hour)}
+	d := oneDAG("d", "a")
+	d.MaxActiveRuns = 1
+	ids, err := b.s.SyncDAGs(ctx, []dag.DAGUpdate{{DAG: d, Next: plan}})
+	require.NoError(t, err)
+	require.Equal(t, start.Add(time.Hour), wake())
+	_, err = b.s.CreateRuns(ctx, []dag.NewRun{b.newRun(d, ids[0], "r")})
+	require.NoError(t, err)
+	require.Equal(t, start, wake(), "the new run")
+	b.pass()
+	require.Zero(t, wake(), "the DAG has no room for its next run, and its task waits for a worker")
+	rows, err := b.s.DueDAGs(ctx, 10)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	c := b.claim(1)[0]
+	require.Equal(t, start.Add(testLease), wake(), "the lease")
+	b.clock.Advance(time.Second)
+	r := b.result(c, dag.StateUpForRetry)
+	b.apply(r)
+	require.Equal(t, b.clock.Now(), wake())
+	b.pass()
+	require.Equal(t, *r.NextTryAt, wake(), "the retry")
+	_, err = b.s.SetPaused(ctx, "d", true)
+	require.NoError(t, err)
+	require.Zero(t, wake())
+}

@@ -1,0 +1,59 @@
+package storetest
+
+import "testing"
+
+// Fresh gives the DSN of a new, empty database.
+type Fresh func(tb testing.TB) string
+
+// Run runs the suite, each test on a database of its own.
+func Run(t *testing.T, fresh Fresh) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, b *bundle)
+	}{
+		{"DAGs are synced by content", testSync},
+		{"stale and paused DAGs start nothing", testStaleAndPaused},
+		{"import errors are replaced", testImportErrors},
+		{"a run lives from none to success", testLife},
+		{"dates keep their microseconds", testDates},
+		{"a run exists once", testUniqueRuns},
+		{"two schedulers make one run", testTwoSchedulersMakeOneRun},
+		{"schedulers share the runs", testSchedulersShareRuns},
+		{"a run waits for its day and for room", testRunLimits},
+		{"a failing decision puts off its run only", testFailingDecision},
+		{"a run that times out stops its tasks", testTimeout},
+		{"failed runs pause their DAG", testConsecutiveFailures},
+		{"the past is loaded", testPast},
+		{"pools and limits give slots in order", testSlots},
+		{"a pool that is missing or too small gives none", testPoolMissing},
+		{"a freed slot goes to another run", testFreedSlot},
+		{"mapped tasks are expanded once", testExpand},
+		{"an expansion that fails is sealed", testFailExpansion},
+		{"claims are never shared", testClaimsAreNotShared},
+		{"claims keep to queues, order and run", testClaimOrder},
+		{"a lease is renewed, lost and reaped", testLeases},
+		{"a batch with a stale result", testStaleInBatch},
+		{"a result is applied once", testApplyTwice},
+		{"budgets and tries are counted", testBudgets},
+		{"a sensor goes on after a reschedule", testReschedule},
+		{"nothing is sealed without its letter", testLetterFails},
+		{"a letter is stored whatever is in it", testOddLetters},
+		{"a result that the database refuses", testRefused},
+		{"wrong results are refused", testWrongResults},
+		{"letters are listed and grouped", testLetters},
+		{"clear sets back and resolves", testClear},
+		{"clear of a running task takes its fence", testClearRunning},
+		{"events go out in order, once a lease", testEvents},
+		{"XComs", testXComs},
+		{"pools, variables, connections", testSettings},
+		{"check finds what is broken", testCheck},
+		{"wake-ups", testNextWake},
+		{"random lives keep the promises", testRandomLives},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, newBundle(t, fresh))
+		})
+	}
+}
