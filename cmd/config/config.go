@@ -43,14 +43,8 @@ type Scheduler struct {
 	// DagsInterval is the time between two looks through the DAGs folder, besides
 	// the file system's own notices. Default 30s.
 	DagsInterval time.Duration
-	// ReapInterval is the time between two searches for leases that have ended.
-	// Default 5s.
-	ReapInterval time.Duration
 	// RunsPerPass is how many runs one transaction looks at. Default 50.
 	RunsPerPass int
-	// QueuedTimeout is how long a task instance may stay queued before it is
-	// given back to scheduled. Default 10m.
-	QueuedTimeout time.Duration
 }
 
 // Worker holds the settings of the worker loop.
@@ -76,8 +70,6 @@ type Worker struct {
 type Callbacks struct {
 	// Interval is the longest time between two looks for events. Default 1s.
 	Interval time.Duration
-	// Timeout limits one delivery. Default 10s.
-	Timeout time.Duration
 	// MaxAttempts is after how many failed deliveries an event is given up, and
 	// kept as dead. Default 10.
 	MaxAttempts int
@@ -102,11 +94,9 @@ func Default(home string) Config {
 		PausedAtCreation: true,
 		DefaultTimezone:  "UTC",
 		Scheduler: Scheduler{
-			Interval:      time.Second,
-			DagsInterval:  30 * time.Second,
-			ReapInterval:  5 * time.Second,
-			RunsPerPass:   50,
-			QueuedTimeout: 10 * time.Minute,
+			Interval:     time.Second,
+			DagsInterval: 30 * time.Second,
+			RunsPerPass:  50,
 		},
 		Worker: Worker{
 			Concurrency:       16,
@@ -115,7 +105,7 @@ func Default(home string) Config {
 			HeartbeatInterval: 10 * time.Second,
 			DrainTimeout:      30 * time.Second,
 		},
-		Callbacks: Callbacks{Interval: time.Second, Timeout: 10 * time.Second, MaxAttempts: 10},
+		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
 	}
 }
