@@ -54,8 +54,7 @@ func dropCR(b []byte) []byte {
 
 // scanTooLong takes a line beyond the limit and keeps its beginning.
 func (c *CSV) scanTooLong() (string, *row.Fault, error) {
-	raw := string(c.w.bytes()[:min(rawKept, len(c.w.bytes()))])
-	size := c.w.skipLine()
+	raw, size := c.w.tooLong(rawKept)
 	if c.w.err != nil {
 		return "", nil, c.w.err
 	}

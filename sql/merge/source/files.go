@@ -81,14 +81,14 @@ type Files struct {
 	open  OpenRows
 	next  int
 	cur   *openFile
-	sums  hash.Hash
+	sums  []FileSum
 	// OnFile, when set, is called as each file is opened.
 	OnFile func(f File, rows Reader)
 }
 
 // NewFiles reads the files in the given order.
 func NewFiles(files []File, open OpenRows) *Files {
-	return &Files{files: files, open: open, sums: sha256.New()}
+	return &Files{files: files, open: open}
 }
 
 // openFile is a file being read, with the hash of its bytes as they stand on disk.
@@ -179,13 +179,15 @@ func (s *Files) finish() error {
 	if after.Size() != o.before.Size() || !after.ModTime().Equal(o.before.ModTime()) {
 		return fmt.Errorf("%s: %w", file.Name, ErrChanged)
 	}
-	// Each file counts with its name and its content.
-	fmt.Fprintf(s.sums, "%d:%s:%x;", len(file.Name), file.Name, o.sum.Sum(nil))
+	s.sums = append(s.sums, FileSum{Name: file.Name, SHA256: hex.EncodeToString(o.sum.Sum(nil))})
 	return s.Close()
 }
 
-// Sum is the hash of the names and contents of the files read so far.
-func (s *Files) Sum() string { return hex.EncodeToString(s.sums.Sum(nil)) }
+// FileSum is the hash of a file's bytes as they stand on disk.
+type FileSum struct{ Name, SHA256 string }
+
+// Sums are the hashes of the files that were read to their end.
+func (s *Files) Sums() []FileSum { return s.sums }
 
 // Close implements Reader.
 func (s *Files) Close() error {
@@ -200,29 +202,24 @@ func (s *Files) Close() error {
 	return f.Close()
 }
 
-// SumFiles is what Files.Sum gives after all files are read, without reading
-// rows.
-func SumFiles(ctx context.Context, files []File) (string, error) {
-	sums := sha256.New()
-	for _, file := range files {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		f, err := os.Open(file.Path)
-		if err != nil {
-			return "", err
-		}
-		sum := sha256.New()
-		_, err = io.Copy(sum, f)
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", file.Name, err)
-		}
-		fmt.Fprintf(sums, "%d:%s:%x;", len(file.Name), file.Name, sum.Sum(nil))
+// SumFile is the hash of a file's bytes.
+func SumFile(ctx context.Context, file File) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
 	}
-	return hex.EncodeToString(sums.Sum(nil)), nil
+	f, err := os.Open(file.Path)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file.Name, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // unpack looks at the first bytes: gzip and bzip2 are unpacked, other archives

@@ -58,8 +58,8 @@ func (j *JSONL) Next(ctx context.Context) (*row.Record, error) {
 			return nil, j.w.err
 		}
 		if tooLong {
-			j.rec.Raw = string(j.w.bytes()[:min(rawKept, len(j.w.bytes()))])
-			size := j.w.skipLine()
+			raw, size := j.w.tooLong(rawKept)
+			j.rec.Raw = raw
 			if j.w.err != nil {
 				return nil, j.w.err
 			}

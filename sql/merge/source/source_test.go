@@ -308,9 +308,13 @@ func TestFiles(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s:%d=%s", rec.Source, rec.Line, rec.Raw))
 	}
 	require.Equal(t, []string{"o-1.csv:2=1", "o-1.csv:3=2", "o-2.csv:2=3"}, names)
-	sum, err := source.SumFiles(t.Context(), files)
-	require.NoError(t, err)
-	require.Equal(t, sum, r.Sum())
+	sums := r.Sums()
+	require.Len(t, sums, 3)
+	for i, f := range files {
+		sum, err := source.SumFile(t.Context(), f)
+		require.NoError(t, err)
+		require.Equal(t, source.FileSum{Name: f.Name, SHA256: sum}, sums[i])
+	}
 	_, err = source.Glob(dir, "none-*.csv")
 	require.ErrorIs(t, err, source.ErrNotFound)
 	_, err = source.Glob(dir, "none.csv")

@@ -123,3 +123,14 @@ func (w *window) skipLine() (size int64) {
 		}
 	}
 }
+
+// tooLong takes a line beyond the limit: its beginning is kept, its whole size
+// told.
+func (w *window) tooLong(keep int) (raw string, size int64) {
+	b := w.bytes()
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		b = b[:i]
+	}
+	raw = string(b[:min(keep, len(b))])
+	return raw, w.skipLine()
+}

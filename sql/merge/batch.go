@@ -1,0 +1,276 @@
+package merge
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge/mergesql"
+)
+
+// batch is one reading of a source on its way into the target. It lives on one
+// connection, which the stage belongs to.
+type batch struct {
+	e      *Engine
+	job    *Job
+	p      *plan
+	effect *Effect
+	conn   *sqlx.Conn
+	id     string
+	bad    *badRows
+	load   *loader
+	// dups counts the rows that lost against a newer one of the batch.
+	dups  int64
+	parts []Part
+	// upper is the frozen upper bound of a query's batch, "" for none.
+	upper string
+	// committed counts transactions of this batch; a chunked one has several.
+	committed int
+	// contended is set after another writer changed rows under the batch: its
+	// rows are locked before they are sorted then.
+	contended bool
+}
+
+func batchID(key, fingerprint string) string {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s:%s", len(key), key, fingerprint)))
+	return hex.EncodeToString(sum[:16])
+}
+
+// dropStage removes what an earlier use of the connection left.
+func (b *batch) dropStage(ctx context.Context) error {
+	temp := "TEMPORARY "
+	if b.e.DB.IsSQLite() {
+		temp = ""
+	}
+	for _, t := range []string{b.p.stage(), b.p.bad(), b.dupTable()} {
+		if _, err := b.conn.ExecContext(ctx, "DROP "+temp+"TABLE IF EXISTS "+t); err != nil {
+			return fmt.Errorf("remove an old stage: %w", err)
+		}
+	}
+	return nil
+}
+
+func (b *batch) dupTable() string {
+	if b.e.DB.IsSQLite() {
+		return "temp.airlock_dup"
+	}
+	return "airlock_dup"
+}
+
+// makeStage makes the stage's tables.
+func (b *batch) makeStage(ctx context.Context) error {
+	if err := b.dropStage(ctx); err != nil {
+		return err
+	}
+	for _, s := range []string{b.p.stageDDL(), b.p.badDDL()} {
+		if _, err := b.conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("make the stage (the user needs the right to make temporary tables): %w", err)
+		}
+	}
+	return nil
+}
+
+// dedupe leaves one row for each key: the newest by version, of equal ones the
+// last of the source.
+func (b *batch) dedupe(ctx context.Context) error {
+	order := ""
+	if b.p.version != "" {
+		order = dialect.Quote(b.p.version) + " DESC, "
+	}
+	ranked := fmt.Sprintf("SELECT airlock_seq AS seq FROM (SELECT airlock_seq, ROW_NUMBER() OVER (PARTITION BY %s ORDER BY %sairlock_seq DESC) AS n FROM %s) AS r WHERE n > 1",
+		b.p.stageKeys(""), order, b.p.stage())
+	temp := "CREATE TEMPORARY TABLE "
+	if b.e.DB.IsSQLite() {
+		temp = "CREATE TABLE "
+	}
+	for _, s := range []string{temp + b.dupTable() + " (seq BIGINT NOT NULL PRIMARY KEY)", "INSERT INTO " + b.dupTable() + " " + ranked} {
+		if _, err := b.conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("look for keys that are there twice: %w", err)
+		}
+	}
+	if err := b.conn.QueryRowxContext(ctx, "SELECT COUNT(*) FROM "+b.dupTable()).Scan(&b.dups); err != nil {
+		return err
+	}
+	if b.dups == 0 {
+		return nil
+	}
+	if b.job.Spec.FailOnDuplicates {
+		return b.duplicateKeys(ctx)
+	}
+	remove := fmt.Sprintf("DELETE s FROM %s AS s JOIN %s AS d ON d.seq = s.airlock_seq", b.p.stage(), b.dupTable())
+	if b.e.DB.IsSQLite() {
+		remove = fmt.Sprintf("DELETE FROM %s WHERE airlock_seq IN (SELECT seq FROM %s)", b.p.stage(), b.dupTable())
+	}
+	if _, err := b.conn.ExecContext(ctx, remove); err != nil {
+		return fmt.Errorf("remove rows that a newer one supersedes: %w", err)
+	}
+	return nil
+}
+
+// duplicateKeys is the failure of a batch that may not have a key twice.
+func (b *batch) duplicateKeys(ctx context.Context) error {
+	rows, err := b.conn.QueryxContext(ctx, fmt.Sprintf("SELECT airlock_src, airlock_line, %s FROM %s WHERE airlock_seq IN (SELECT seq FROM %s) ORDER BY airlock_seq LIMIT 10",
+		b.p.stageKeys(""), b.p.stage(), b.dupTable()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	text := fmt.Sprintf("%d rows have a key that another row of the batch has; nothing was written", b.dups)
+	for rows.Next() {
+		cells, err := rows.SliceScan()
+		if err != nil {
+			return err
+		}
+		src, _ := cells[0].(int64)
+		text += fmt.Sprintf("\n  %s:%v: ", b.load.sources[src], cells[1])
+		for i, k := range b.p.keys {
+			if i > 0 {
+				text += ", "
+			}
+			text += k.target + "=" + storedText(cells[2+i])
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return problem(codeDuplicates, "%s", text).hint("correct the source, or set duplicates: newest and a version column")
+}
+
+// transaction runs one transaction on the batch's own connection and says
+// whether its COMMIT is known.
+func (b *batch) transaction(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+	tx, err := b.conn.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done {
+			_ = tx.Rollback()
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if b.job.StillMine != nil {
+		if err := b.job.StillMine(ctx); err != nil {
+			return fmt.Errorf("nothing was written: %w", err)
+		}
+	}
+	done = true
+	err = tx.Commit()
+	if err != nil && !b.e.DB.IsSQLite() && !errors.Is(err, driver.ErrBadConn) && dialect.ClassOf(err) == dialect.ClassLost {
+		return &dialect.CommitLostError{Err: err}
+	}
+	if err == nil {
+		b.committed++
+	}
+	return err
+}
+
+// counts are the rows of one transaction by what became of them.
+type counts struct {
+	inserted, updated, deleted, unchanged, superseded int64
+}
+
+func (c *counts) add(o counts) {
+	c.inserted += o.inserted
+	c.updated += o.updated
+	c.deleted += o.deleted
+	c.unchanged += o.unchanged
+	c.superseded += o.superseded
+}
+
+// apply merges the staged rows with lo <= seq < hi, inside a transaction.
+func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, error) {
+	var c counts
+	between := fmt.Sprintf("%s.airlock_seq >= %d AND %s.airlock_seq < %d", stageAlias, lo, stageAlias, hi)
+	if _, err := q.ExecContext(ctx, b.p.resetSQL()+" WHERE "+between); err != nil {
+		return c, fmt.Errorf("sort the rows: %w", err)
+	}
+	if (b.p.locks || b.contended) && !b.e.DB.IsSQLite() {
+		var n int64
+		if err := q.QueryRowxContext(ctx, b.p.lockSQL()).Scan(&n); err != nil {
+			return c, fmt.Errorf("lock the rows of %s: %w", b.p.spec.Target, err)
+		}
+	}
+	if _, err := q.ExecContext(ctx, b.p.matchSQL()+" AND "+between); err != nil {
+		return c, fmt.Errorf("sort the rows: %w", err)
+	}
+	for _, v := range b.p.computed {
+		set := dialect.Quote(v.name) + " = " + v.expr
+		more := fmt.Sprintf("%s.airlock_act = %d AND %s", stageAlias, v.act, seqRange)
+		if _, err := b.inRanges(ctx, q, b.p.updateStage(set, more), lo, hi, -1); err != nil {
+			return c, err
+		}
+	}
+	for _, r := range b.p.matched {
+		if r.action != mergesql.Update {
+			continue
+		}
+		if _, err := q.ExecContext(ctx, b.p.sameSQL(r)+" AND "+between); err != nil {
+			return c, fmt.Errorf("look for rows that are unchanged: %w", err)
+		}
+	}
+	// Deletes go first: they free keys that an insert may need.
+	for _, action := range []mergesql.Action{mergesql.Delete, mergesql.Update, mergesql.Insert} {
+		for _, r := range append(append([]rule(nil), b.p.matched...), b.p.unmatched...) {
+			if r.action != action {
+				continue
+			}
+			n, err := b.carryOut(ctx, q, r, lo, hi)
+			if err != nil {
+				return c, err
+			}
+			switch action {
+			case mergesql.Delete:
+				c.deleted += n
+			case mergesql.Update:
+				c.updated += n
+			default:
+				c.inserted += n
+			}
+		}
+	}
+	return c, b.countRest(ctx, q, lo, hi, &c)
+}
+
+// countRest counts the rows that no rule took.
+func (b *batch) countRest(ctx context.Context, q runner, lo, hi int64, c *counts) error {
+	rows, err := q.QueryxContext(ctx, "SELECT airlock_act, COUNT(*) FROM "+b.p.stage()+" WHERE airlock_seq >= ? AND airlock_seq < ? AND airlock_act < 0 GROUP BY airlock_act", lo, hi)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var act int
+		var n int64
+		if err := rows.Scan(&act, &n); err != nil {
+			return err
+		}
+		switch act {
+		case actUnchanged:
+			c.unchanged += n
+		case actSuperseded:
+			c.superseded += n
+		}
+	}
+	return rows.Err()
+}
+
+// resultJSON is what the effect keeps.
+func resultJSON(d *Detail) (json.RawMessage, error) {
+	if len(d.Sources) > 1000 {
+		cut := *d
+		cut.Sources = cut.Sources[:1000]
+		d = &cut
+	}
+	return json.Marshal(d)
+}

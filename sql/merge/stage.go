@@ -1,0 +1,559 @@
+package merge
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge/column"
+	"github.com/airlock-dag/airlock/sql/merge/row"
+	"github.com/airlock-dag/airlock/sql/merge/source"
+)
+
+// Sizes of one INSERT into the stage.
+const (
+	stageRows  = 500
+	stageBytes = 1 << 20
+	systemCols = 5 // seq, src, line, off, raw
+)
+
+// loader fills the stage from the source.
+type loader struct {
+	p    *plan
+	conn *sqlx.Conn
+	// sources are the names of what was read; the stage keeps their number.
+	sources []string
+	place   map[string]int64
+
+	perInsert int
+	full      *sqlx.Stmt
+	args      []any
+	rows      int
+	bytes     int
+
+	bad *badRows
+	// read counts rows; mark and tie are the greatest watermark among them.
+	read      int64
+	mark, tie string
+	values    []any
+	// byName finds converted values for checks.
+	byName map[string]int
+}
+
+func newLoader(p *plan, conn *sqlx.Conn, bad *badRows) *loader {
+	l := &loader{p: p, conn: conn, place: map[string]int64{}, bad: bad, values: make([]any, len(p.cols)), byName: map[string]int{}}
+	width := systemCols + len(p.cols)
+	l.perInsert = max(1, min(stageRows, 30000/width))
+	if p.db.IsSQLite() {
+		l.perInsert = max(1, min(100, 30000/width))
+	}
+	for i := range p.cols {
+		l.byName[p.cols[i].Name] = i
+	}
+	return l
+}
+
+// load reads the source to its end.
+func (l *loader) load(ctx context.Context, r source.Reader, progress func(int64)) error {
+	defer func() {
+		if l.full != nil {
+			_ = l.full.Close()
+		}
+	}()
+	for {
+		rec, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		l.read++
+		if err := l.take(ctx, rec); err != nil {
+			return err
+		}
+		if progress != nil && l.read%10000 == 0 {
+			progress(l.read)
+		}
+	}
+	if err := l.flush(ctx); err != nil {
+		return err
+	}
+	if progress != nil {
+		progress(l.read)
+	}
+	return l.bad.flush(ctx)
+}
+
+// take checks a record and puts it into the stage or among the bad rows.
+func (l *loader) take(ctx context.Context, rec *row.Record) error {
+	f := rec.Fault
+	if f == nil {
+		f = l.convert(rec)
+	}
+	l.advance(rec, f)
+	if f != nil {
+		return l.bad.add(ctx, badRow{
+			seq: l.read, source: rec.Source, line: rec.Line, offset: rec.Offset, key: l.rowKey(rec), raw: rec.Raw, fault: *f,
+		})
+	}
+	src, ok := l.place[rec.Source]
+	if !ok {
+		src = int64(len(l.sources))
+		l.place[rec.Source] = src
+		l.sources = append(l.sources, rec.Source)
+	}
+	var offset any
+	if rec.Offset >= 0 {
+		offset = rec.Offset
+	}
+	l.args = append(l.args, l.read, src, rec.Line, offset, []byte(rec.Raw))
+	l.args = append(l.args, l.values...)
+	l.rows++
+	l.bytes += 2*len(rec.Raw) + 16*len(l.values)
+	if l.rows >= l.perInsert || l.bytes >= stageBytes {
+		return l.flush(ctx)
+	}
+	return nil
+}
+
+// convert types the record's values; l.values has them.
+func (l *loader) convert(rec *row.Record) *row.Fault {
+	var first *row.Fault
+	for i := range l.p.cols {
+		c := &l.p.cols[i]
+		l.values[i] = nil
+		v := rec.Values[i]
+		if c.isKey && v.Absent() && c.Default == nil {
+			if first == nil {
+				first = &row.Fault{Code: row.NullInKey, Column: c.Name, Message: "the key column has no value"}
+			}
+			continue
+		}
+		out, f := l.convertOne(c, v)
+		if f == nil && out == nil && c.notNull {
+			f = &row.Fault{Code: row.NullNotAllowed, Column: c.Name, Message: "the table's column takes no null"}
+		}
+		if f != nil {
+			if first == nil {
+				first = f
+			}
+			continue
+		}
+		l.values[i] = out
+	}
+	if first != nil {
+		return first
+	}
+	for i := range l.p.cols {
+		c := &l.p.cols[i]
+		if c.Check == nil {
+			continue
+		}
+		ok, err := c.Check.Passes(func(name string) (any, column.Type) {
+			at := l.byName[name]
+			return l.values[at], l.p.cols[at].Type
+		})
+		if !ok || err != nil {
+			return c.Check.Failure(c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (l *loader) convertOne(c *planColumn, v row.Value) (any, *row.Fault) {
+	if c.native {
+		return native(v, l.p.db.IsSQLite()), nil
+	}
+	return c.Convert(v)
+}
+
+// native passes a value on as the source's driver gave it; floats are kept as
+// such where a database has no other numbers with a fraction.
+func native(v row.Value, floats bool) any {
+	switch v.Kind {
+	case row.Missing, row.Null:
+		return nil
+	case row.Number:
+		if n, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
+			return n
+		}
+		if f, err := strconv.ParseFloat(v.Text, 64); err == nil && floats {
+			return f
+		}
+		return v.Text
+	case row.Bool:
+		if v.Text == "true" {
+			return int64(1)
+		}
+		return int64(0)
+	case row.Bytes:
+		return []byte(v.Text)
+	default:
+		return v.Text
+	}
+}
+
+// advance moves the batch's watermark past the row. A quarantined row counts
+// when its own watermark can be read: it is kept, so nothing is lost behind it.
+func (l *loader) advance(rec *row.Record, f *row.Fault) {
+	if l.p.mark < 0 || rec.Values == nil {
+		return
+	}
+	v := l.values[l.p.mark]
+	if f != nil {
+		out, bad := l.convertOne(&l.p.cols[l.p.mark], rec.Values[l.p.mark])
+		if bad != nil {
+			return
+		}
+		v = out
+	}
+	if v == nil {
+		return
+	}
+	mark := storedText(v)
+	tie := ""
+	if l.p.tie >= 0 {
+		tie = storedText(l.values[l.p.tie])
+	}
+	switch {
+	case l.mark == "" || l.p.markKind.less(l.mark, mark):
+		l.mark, l.tie = mark, tie
+	case l.mark == mark && l.tie < tie:
+		l.tie = tie
+	}
+}
+
+func storedText(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return x
+	case []byte:
+		return string(x)
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// rowKey is the row's key for a person: the value of a key of one column, else
+// names and values.
+func (l *loader) rowKey(rec *row.Record) string {
+	if rec.Values == nil {
+		return ""
+	}
+	parts := make([]string, len(l.p.keys))
+	any := false
+	for i, k := range l.p.keys {
+		v := rec.Values[k.at]
+		text := v.Text
+		if v.Absent() {
+			text = "null"
+		} else {
+			any = true
+		}
+		parts[i] = text
+		if len(l.p.keys) > 1 {
+			parts[i] = k.target + "=" + text
+		}
+	}
+	if !any {
+		return ""
+	}
+	return keyText(strings.Join(parts, ", "))
+}
+
+func keyText(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+	for utf8.RuneCountInString(s) > 255 {
+		s = string([]rune(s)[:255])
+	}
+	return s
+}
+
+// insertSQL is an INSERT of n rows.
+func (l *loader) insertSQL(n int) string {
+	names := make([]string, 0, systemCols+len(l.p.cols))
+	for _, s := range []string{"airlock_seq", "airlock_src", "airlock_line", "airlock_off", "airlock_raw"} {
+		names = append(names, dialect.Quote(s))
+	}
+	for i := range l.p.cols {
+		names = append(names, dialect.Quote(l.p.cols[i].Name))
+	}
+	return "INSERT INTO " + l.p.stage() + " (" + strings.Join(names, ", ") + ") VALUES " + dialect.Rows(n, len(names))
+}
+
+func (l *loader) flush(ctx context.Context) error {
+	if l.rows == 0 {
+		return nil
+	}
+	err := l.insert(ctx)
+	if isRowFault(err) {
+		err = l.bisect(ctx, l.args)
+	}
+	if err != nil {
+		return fmt.Errorf("fill the stage: %w", err)
+	}
+	l.args, l.rows, l.bytes = l.args[:0], 0, 0
+	return nil
+}
+
+func (l *loader) insert(ctx context.Context) error {
+	if l.rows != l.perInsert {
+		_, err := l.conn.ExecContext(ctx, l.insertSQL(l.rows), l.args...)
+		return err
+	}
+	if l.full == nil {
+		var err error
+		if l.full, err = l.conn.PreparexContext(ctx, l.insertSQL(l.perInsert)); err != nil {
+			return err
+		}
+	}
+	_, err := l.full.ExecContext(ctx, l.args...)
+	return err
+}
+
+// isRowFault tells whether the database refuses a row of a statement: the
+// statement is undone, the transaction goes on.
+func isRowFault(err error) bool {
+	switch dialect.ClassOf(err) {
+	case dialect.ClassData, dialect.ClassDuplicate, dialect.ClassForeignKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// bisect puts the good rows of a refused INSERT into the stage and finds the
+// bad ones.
+func (l *loader) bisect(ctx context.Context, args []any) error {
+	width := systemCols + len(l.p.cols)
+	n := len(args) / width
+	if n > 1 {
+		mid := n / 2 * width
+		for _, half := range [][]any{args[:mid], args[mid:]} {
+			_, err := l.conn.ExecContext(ctx, l.insertSQL(len(half)/width), half...)
+			if isRowFault(err) {
+				err = l.bisect(ctx, half)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err := l.conn.ExecContext(ctx, l.insertSQL(1), args...)
+	if !isRowFault(err) {
+		return err
+	}
+	raw, _ := args[4].([]byte)
+	offset := int64(-1)
+	if o, ok := args[3].(int64); ok {
+		offset = o
+	}
+	src, _ := args[1].(int64)
+	seq, _ := args[0].(int64)
+	line, _ := args[2].(int64)
+	f, ferr := l.blame(ctx, args, err)
+	if ferr != nil {
+		return ferr
+	}
+	parts := make([]string, len(l.p.keys))
+	for i, k := range l.p.keys {
+		parts[i] = storedText(args[systemCols+k.at])
+		if len(l.p.keys) > 1 {
+			parts[i] = k.target + "=" + parts[i]
+		}
+	}
+	return l.bad.add(ctx, badRow{seq: seq, source: l.sources[src], line: line, offset: offset, key: keyText(strings.Join(parts, ", ")), raw: string(raw), fault: f})
+}
+
+// blame finds the column that the database refuses, by trying each alone.
+func (l *loader) blame(ctx context.Context, args []any, cause error) (row.Fault, error) {
+	f := row.Fault{Code: row.Rejected, Message: cause.Error()}
+	empty := append([]any(nil), args...)
+	for i := range l.p.cols {
+		empty[systemCols+i] = nil
+	}
+	empty[4] = nil
+	if _, err := l.conn.ExecContext(ctx, l.insertSQL(1), empty...); err != nil {
+		if isRowFault(err) {
+			return f, nil
+		}
+		return f, err
+	}
+	for i := range l.p.cols {
+		_, err := l.conn.ExecContext(ctx, "UPDATE "+l.p.stage()+" SET "+dialect.Quote(l.p.cols[i].Name)+" = ? WHERE airlock_seq = ?", args[systemCols+i], args[0])
+		if isRowFault(err) {
+			f.Column, f.Message = l.p.cols[i].Name, err.Error()
+			break
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	if f.Column == "" {
+		f.Code = row.RowTooLarge
+	}
+	_, err := l.conn.ExecContext(ctx, "DELETE FROM "+l.p.stage()+" WHERE airlock_seq = ?", args[0])
+	return f, err
+}
+
+// badRow is a row on its way to the letters.
+type badRow struct {
+	seq          int64
+	late         bool // refused when the stage was merged, not when it was filled
+	source       string
+	line, offset int64
+	key, raw     string
+	fault        row.Fault
+}
+
+// badRows collects bad rows in a table beside the stage, so that any number of
+// them takes no memory.
+type badRows struct {
+	p    *plan
+	conn runner
+	// limit ends the batch as soon as it is clear that there are too many; -1
+	// for none.
+	limit int64
+	n     int64
+	first []badRow // the first ten, for messages
+	// early and earlyFirst are n and len(first) when the stage was full.
+	early      int64
+	earlyFirst int
+	args       []any
+	rows       int
+	bytes      int
+}
+
+const shownBad = 10
+
+var errTooMany = errors.New("too many bad rows")
+
+func (b *badRows) add(ctx context.Context, r badRow) error {
+	b.n++
+	if len(b.first) < shownBad {
+		b.first = append(b.first, r)
+	}
+	if b.limit >= 0 && b.n > b.limit {
+		return errTooMany
+	}
+	b.args = append(b.args, r.columns()...)
+	b.rows++
+	b.bytes += 2 * len(r.raw)
+	if r.late {
+		return b.write(ctx)
+	}
+	if b.rows >= 100 || b.bytes >= stageBytes {
+		return b.flush(ctx)
+	}
+	return nil
+}
+
+func (r *badRow) columns() []any {
+	text := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	var offset any
+	if r.offset >= 0 {
+		offset = r.offset
+	}
+	name := r.fault.Column
+	if len(name) > 128 {
+		name = strings.ToValidUTF8(name[:128], "")
+	}
+	src := r.source
+	if runes := []rune(src); len(runes) > 1024 {
+		src = "..." + string(runes[len(runes)-1021:])
+	}
+	late := 0
+	if r.late {
+		late = 1
+	}
+	return []any{r.seq, late, src, r.line, offset, text(r.key), []byte(r.raw), text(name), string(r.fault.Code), messageText(r.fault.Message)}
+}
+
+func messageText(s string) string {
+	return dag.CutText(strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", `\0`), "\uFFFD"), dag.MaxErrorMessage)
+}
+
+const badCols = 10
+
+func (b *badRows) insertSQL(n int) string {
+	return "INSERT INTO " + b.p.bad() + " (seq, late, source, source_line, byte_offset, row_key, raw, column_name, error_code, error_message) VALUES " + dialect.Rows(n, badCols)
+}
+
+func (b *badRows) flush(ctx context.Context) error {
+	if b.rows == 0 {
+		return nil
+	}
+	return b.write(ctx)
+}
+
+func (b *badRows) write(ctx context.Context) error {
+	_, err := b.conn.ExecContext(ctx, b.insertSQL(b.rows), b.args...)
+	if isRowFault(err) {
+		// A raw row that no packet takes: each row alone, cut where it must be.
+		err = nil
+		for i := 0; i < len(b.args) && err == nil; i += badCols {
+			err = b.writeOne(ctx, b.args[i:i+badCols])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep a bad row: %w", err)
+	}
+	b.args, b.rows, b.bytes = b.args[:0], 0, 0
+	return nil
+}
+
+func (b *badRows) writeOne(ctx context.Context, args []any) error {
+	_, err := b.conn.ExecContext(ctx, b.insertSQL(1), args...)
+	raw, _ := args[6].([]byte)
+	if !isRowFault(err) || len(raw) <= 64<<10 {
+		return err
+	}
+	cut := append([]any(nil), args...)
+	cut[6] = raw[:64<<10]
+	cut[9] = fmt.Sprintf("%v (the row has %d bytes, the first %d are kept: the server takes no more in a packet)", args[9], len(raw), 64<<10)
+	_, err = b.conn.ExecContext(ctx, b.insertSQL(1), cut...)
+	return err
+}
+
+// settle ends the filling of the stage: what comes after is late.
+func (b *badRows) settle() { b.early, b.earlyFirst = b.n, len(b.first) }
+
+// keepLate makes the late rows of a committed chunk early ones.
+func (b *badRows) keepLate(ctx context.Context, q runner) error {
+	b.settle()
+	_, err := q.ExecContext(ctx, "UPDATE "+b.p.bad()+" SET late = 0 WHERE late = 1")
+	return err
+}
+
+// restart forgets the late rows of an earlier try of the transaction.
+func (b *badRows) restart(ctx context.Context, q runner) error {
+	b.conn, b.n, b.first = q, b.early, b.first[:b.earlyFirst]
+	b.args, b.rows, b.bytes = b.args[:0], 0, 0
+	_, err := q.ExecContext(ctx, "DELETE FROM "+b.p.bad()+" WHERE late = 1")
+	return err
+}
+
+// runner is a connection or a transaction on it.
+type runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row
+	QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error)
+}
