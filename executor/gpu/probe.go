@@ -137,6 +137,11 @@ func (p *Prober) try(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *De
 		return nil, context.Cause(ctx)
 	}
 	fail := end.Classify()
+	if fail != nil && fail.Class != dag.ClassTransient && fail.Class != dag.ClassCapability {
+		// These are our own arguments: whatever this build dislikes about them (it
+		// may not even know an option), it cannot encode so.
+		fail.Class, fail.Code, fail.Hint = dag.ClassCapability, codeOf(enc), "this build of ffmpeg cannot use the encoder"
+	}
 	if fail != nil && dev != nil && dev.Note() != "" {
 		fail.Hint = dev.Note()
 	}

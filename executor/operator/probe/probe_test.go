@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	"github.com/airlock-dag/airlock/executor/operator/probe"
@@ -44,6 +45,9 @@ func run(t *testing.T, args map[string]any) (dag.Outcome, *operatortest.Fixture)
 // Each sample gives its class.
 func TestSamples(t *testing.T) {
 	t.Parallel()
+	tool, err := ffmpeg.Detect(t.Context(), "ffprobe", "ffprobe", "")
+	require.NoError(t, err)
+	version := tool.Version.Major
 	for _, c := range []struct {
 		file, require, code string
 		codec, container    string
@@ -99,6 +103,9 @@ func TestSamples(t *testing.T) {
 			require.Equal(t, c.container, rec.Container)
 			require.InDelta(t, c.duration, rec.DurationS, 0.02)
 			require.Equal(t, rec.Codec == "h264", rec.HasVideo, "a cover is no video")
+			if c.warning == "absurd duration" && version > 5 {
+				c.warning = "" // later releases look at the samples, and are not misled
+			}
 			if c.warning == "" {
 				require.Empty(t, rec.Warnings)
 			} else {

@@ -67,7 +67,7 @@ func TestMisbehavingFFmpeg(t *testing.T) {
 				f.Args["startup_timeout"] = 0.3
 			}
 			if mode == "flood" {
-				f.Args["stall_timeout"] = 60.0
+				f.Args["stall_timeout"], f.Args["startup_timeout"] = 60.0, 60.0
 			}
 			out := transcode.New().Run(t.Context(), f.Task)
 			if want.code == "" {
