@@ -41,18 +41,6 @@ func (l *lane) waits(c claimed, now time.Time) bool {
 	return false
 }
 
-// overtook tells whether an event was claimed while it had to wait for one that
-// did not come back in time. Only a new claim, oldest first, can say whether
-// that one is still there.
-func (l *lane) overtook(c claimed, now time.Time) bool {
-	for id, until := range l.away {
-		if id < c.event.ID && !now.Before(until) && c.at.Before(until) {
-			return true
-		}
-	}
-	return false
-}
-
 // receiver is what is known of one receiver.
 type receiver struct {
 	running   int
@@ -173,7 +161,7 @@ func (s *session) tidy(now time.Time) {
 		var dropped []claimed
 		for i, c := range l.queue {
 			held := l.busy || i > 0 || l.waits(c, now) || s.full(key.receiver)
-			if now.Sub(c.at) > s.d.o.Lease/2 || l.overtook(c, now) || (held && s.parked >= maxParked) {
+			if now.Sub(c.at) > s.d.o.Lease/2 || (held && s.parked >= maxParked) {
 				dropped = append(dropped, c)
 				continue
 			}
@@ -225,7 +213,7 @@ func (s *session) start() {
 			return
 		}
 		l := s.lanes[key]
-		if l.busy || len(l.queue) == 0 || s.full(key.receiver) || l.waits(l.queue[0], now) || l.overtook(l.queue[0], now) {
+		if l.busy || len(l.queue) == 0 || s.full(key.receiver) || l.waits(l.queue[0], now) {
 			continue
 		}
 		r := s.receivers[key.receiver]
