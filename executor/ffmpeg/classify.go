@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/proc"
 )
 
@@ -52,7 +53,7 @@ func (e Ending) Classify() *dag.TaskError {
 		fail.Stack = tailOf(e.Stderr, dag.MaxStackTrace)
 	}
 	if e.Result.Signal != 0 {
-		fail.Signal = signalName(e.Result.Signal)
+		fail.Signal = fault.SignalName(e.Result.Signal)
 	} else if e.Result.ExitCode >= 0 {
 		code := e.Result.ExitCode
 		fail.ExitCode = &code
@@ -104,7 +105,7 @@ func (e Ending) classify() *dag.TaskError {
 
 func (e Ending) signalled() *dag.TaskError {
 	fail := &dag.TaskError{Class: dag.ClassTransient, Code: CodeKilled, Budget: dag.BudgetCrashes}
-	name := signalName(e.Result.Signal)
+	name := fault.SignalName(e.Result.Signal)
 	switch {
 	case e.Result.OutOfMemory:
 		fail.Code = CodeOOMKilled
@@ -196,35 +197,4 @@ func tailOf(text string, limit int) string {
 		text = text[i+1:]
 	}
 	return text
-}
-
-func signalName(s syscall.Signal) string {
-	switch s {
-	case syscall.SIGHUP:
-		return "SIGHUP"
-	case syscall.SIGINT:
-		return "SIGINT"
-	case syscall.SIGQUIT:
-		return "SIGQUIT"
-	case syscall.SIGILL:
-		return "SIGILL"
-	case syscall.SIGABRT:
-		return "SIGABRT"
-	case syscall.SIGBUS:
-		return "SIGBUS"
-	case syscall.SIGFPE:
-		return "SIGFPE"
-	case syscall.SIGKILL:
-		return "SIGKILL"
-	case syscall.SIGSEGV:
-		return "SIGSEGV"
-	case syscall.SIGTERM:
-		return "SIGTERM"
-	case syscall.SIGXCPU:
-		return "SIGXCPU"
-	case syscall.SIGXFSZ:
-		return "SIGXFSZ"
-	default:
-		return fmt.Sprintf("signal %d", int(s))
-	}
 }

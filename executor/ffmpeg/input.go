@@ -33,7 +33,7 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 	if err != nil {
 		return Input{}, FileError(err, path)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	before, err := file.Stat()
 	if err != nil {
 		return Input{}, FileError(err, path)

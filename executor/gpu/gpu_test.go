@@ -99,10 +99,10 @@ func counting(t *testing.T) (tool ffmpeg.Tool, starts func() int) {
 	script := filepath.Join(dir, "ffmpeg")
 	note := filepath.Join(dir, "starts")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho x >>"+note+"\nexec ffmpeg \"$@\"\n"), 0o755))
-	real, err := ffmpeg.Detect(t.Context(), "ffmpeg", "ffprobe", "")
+	tool, err := ffmpeg.Detect(t.Context(), "ffmpeg", "ffprobe", "")
 	require.NoError(t, err)
-	real.FFmpeg = script
-	return real, func() int {
+	tool.FFmpeg = script
+	return tool, func() int {
 		data, err := os.ReadFile(note)
 		if errors.Is(err, os.ErrNotExist) {
 			return 0

@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 )
 
@@ -23,7 +23,7 @@ type Slots struct {
 // the cause of ctx, or says that there is no device.
 func (s *Slots) Acquire(ctx context.Context, devices []Device) (dev Device, release func(), err error) {
 	if len(devices) == 0 {
-		return Device{}, nil, fmt.Errorf("no device to wait for")
+		return Device{}, nil, errors.New("no device to wait for")
 	}
 	for {
 		s.mu.Lock()

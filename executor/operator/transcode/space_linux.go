@@ -9,5 +9,5 @@ func freeSpace(dir string) (bytes int64, ok bool) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, false
 	}
-	return int64(s.Bavail) * int64(s.Bsize), true //nolint:gosec,unconvert // the field's type differs by machine
+	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // the field's type differs by machine
 }

@@ -125,7 +125,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	}
 	out := newTarget(a.s.outputDir, a.s.profile, a.sha256)
 	a.key = out.key
-	if err := os.MkdirAll(out.dir, 0o755); err != nil {
+	if err := os.MkdirAll(out.dir, 0o755); err != nil { //nolint:gosec // a catalogue is for others to read
 		return nil, fmt.Errorf("make the output folder: %w", err)
 	}
 	release, err := acquire(ctx, a.t.Clock, out.lock(), func() {
@@ -146,7 +146,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	return a.make(ctx, in, out, want)
+	return a.produce(ctx, in, out, want)
 }
 
 // readInput reads and hashes the input, and refuses what ffmpeg shall not see
@@ -199,8 +199,8 @@ func (a *attempt) result(out target, m *Manifest) *Result {
 	}
 }
 
-// make encodes, verifies and publishes. The key's lock is held.
-func (a *attempt) make(ctx context.Context, in ffmpeg.Input, out target, want wanted) (*Result, error) {
+// produce encodes, verifies and publishes. The key's lock is held.
+func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want wanted) (*Result, error) {
 	removed, err := out.removeLeftovers()
 	if err != nil {
 		return nil, err
