@@ -33,6 +33,8 @@ type batch struct {
 	upper string
 	// committed counts transactions of this batch; a chunked one has several.
 	committed int
+	// again are refused rows that may be taken once the batch is through.
+	again []lateRow
 	// contended is set after another writer changed rows under the batch: its
 	// rows are locked before they are sorted then.
 	contended bool
@@ -191,6 +193,7 @@ func (c *counts) add(o counts) {
 // apply merges the staged rows with lo <= seq < hi, inside a transaction.
 func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, error) {
 	var c counts
+	b.again, b.bad.spared = nil, 0
 	between := fmt.Sprintf("%s.airlock_seq >= %d AND %s.airlock_seq < %d", stageAlias, lo, stageAlias, hi)
 	if _, err := q.ExecContext(ctx, b.p.resetSQL()+" WHERE "+between); err != nil {
 		return c, fmt.Errorf("sort the rows: %w", err)
@@ -207,7 +210,7 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 	for _, v := range b.p.computed {
 		set := dialect.Quote(v.name) + " = " + v.expr
 		more := fmt.Sprintf("%s.airlock_act = %d AND %s", stageAlias, v.act, seqRange)
-		if _, err := b.inRanges(ctx, q, b.p.updateStage(set, more), lo, hi, -1); err != nil {
+		if _, err := b.inRanges(ctx, q, b.p.updateStage(set, more), lo, hi, nil); err != nil {
 			return c, err
 		}
 	}
@@ -238,6 +241,9 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 				c.inserted += n
 			}
 		}
+	}
+	if err := b.tryAgain(ctx, q, &c); err != nil {
+		return c, err
 	}
 	return c, b.countRest(ctx, q, lo, hi, &c)
 }

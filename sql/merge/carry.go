@@ -30,7 +30,7 @@ func (b *batch) carryOut(ctx context.Context, q runner, r rule, lo, hi int64) (i
 		return 0, nil
 	}
 	before := b.bad.n
-	n, err := b.inRanges(ctx, q, b.p.applySQL(r), lo, hi, r.act)
+	n, err := b.inRanges(ctx, q, b.p.applySQL(r), lo, hi, &r)
 	if err != nil {
 		return 0, err
 	}
@@ -46,10 +46,10 @@ func (b *batch) carryOut(ctx context.Context, q runner, r rule, lo, hi int64) (i
 // inRanges runs a statement over ranges of the stage. Where the database
 // refuses a row, the range is halved until the row stands alone; it goes to the
 // bad rows and the others are done.
-func (b *batch) inRanges(ctx context.Context, q runner, statement string, lo, hi int64, act int) (int64, error) {
+func (b *batch) inRanges(ctx context.Context, q runner, statement string, lo, hi int64, of *rule) (int64, error) {
 	var total int64
 	for from := lo; from < hi; from += statementRows {
-		n, err := b.inRange(ctx, q, statement, from, min(from+statementRows, hi), act)
+		n, err := b.inRange(ctx, q, statement, from, min(from+statementRows, hi), of)
 		if err != nil {
 			return total, err
 		}
@@ -58,7 +58,7 @@ func (b *batch) inRanges(ctx context.Context, q runner, statement string, lo, hi
 	return total, nil
 }
 
-func (b *batch) inRange(ctx context.Context, q runner, statement string, lo, hi int64, act int) (int64, error) {
+func (b *batch) inRange(ctx context.Context, q runner, statement string, lo, hi int64, of *rule) (int64, error) {
 	r, err := q.ExecContext(ctx, statement, lo, hi)
 	if err == nil {
 		return r.RowsAffected()
@@ -68,18 +68,19 @@ func (b *batch) inRange(ctx context.Context, q runner, statement string, lo, hi 
 	}
 	if hi-lo > 1 {
 		mid := lo + (hi-lo)/2
-		left, err := b.inRange(ctx, q, statement, lo, mid, act)
+		left, err := b.inRange(ctx, q, statement, lo, mid, of)
 		if err != nil {
 			return 0, err
 		}
-		right, err := b.inRange(ctx, q, statement, mid, hi, act)
+		right, err := b.inRange(ctx, q, statement, mid, hi, of)
 		return left + right, err
 	}
-	return 0, b.reject(ctx, q, lo, err)
+	return 0, b.reject(ctx, q, lo, of, err)
 }
 
-// reject sends one staged row, which the target refuses, to the bad rows.
-func (b *batch) reject(ctx context.Context, q runner, seq int64, cause error) error {
+// reject sends one staged row, which the target refuses, to the bad rows. of is
+// the rule that was carried out, nil when a value was computed.
+func (b *batch) reject(ctx context.Context, q runner, seq int64, of *rule, cause error) error {
 	r := badRow{seq: seq, late: true, offset: -1, fault: row.Fault{Code: lateCode(dialect.ClassOf(cause)), Message: cause.Error()}}
 	if dialect.ClassOf(cause) == dialect.ClassDuplicate {
 		clash, err := b.clash(ctx, q, seq)
@@ -116,13 +117,77 @@ func (b *batch) reject(ctx context.Context, q runner, seq int64, cause error) er
 		}
 	}
 	r.key = keyText(strings.Join(parts, ", "))
-	if _, err := q.ExecContext(ctx, "UPDATE "+b.p.stage()+" SET airlock_act = ? WHERE airlock_seq = ?", actRejected, seq); err != nil {
+	if err := b.setAct(ctx, q, seq, actRejected); err != nil {
 		return err
 	}
-	if err := b.bad.add(ctx, r); err != nil {
-		return err
+	if class := dialect.ClassOf(cause); of != nil && len(b.again) < maxAgain && (class == dialect.ClassDuplicate || class == dialect.ClassForeignKey) {
+		b.again = append(b.again, lateRow{seq: seq, rule: *of})
+		b.bad.spared++
 	}
+	return b.bad.add(ctx, r)
+}
+
+// lateRow is a row that was refused for what another row holds.
+type lateRow struct {
+	seq  int64
+	rule rule
+}
+
+// maxAgain bounds the rows that are tried again.
+const maxAgain = 10000
+
+// tryAgain tries the rows again that ran into another row's unique key or
+// lacked a parent: a later row of the batch may have freed the key or brought
+// the parent. It goes on as long as that helps, so that the outcome does not
+// hang on the order of the rows.
+func (b *batch) tryAgain(ctx context.Context, q runner, c *counts) error {
+	for progress := true; progress && len(b.again) > 0; {
+		progress = false
+		rest := b.again[:0]
+		for _, l := range b.again {
+			if err := b.setAct(ctx, q, l.seq, l.rule.act); err != nil {
+				return err
+			}
+			r, err := q.ExecContext(ctx, b.p.applySQL(l.rule), l.seq, l.seq+1)
+			if isRowFault(err) {
+				rest = append(rest, l)
+				if err := b.setAct(ctx, q, l.seq, actRejected); err != nil {
+					return err
+				}
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("merge into %s: %w", b.p.spec.Target, err)
+			}
+			n, err := r.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if n != 1 {
+				return errContended
+			}
+			progress = true
+			if err := b.bad.remove(ctx, l.seq); err != nil {
+				return err
+			}
+			switch l.rule.action {
+			case mergesql.Delete:
+				c.deleted++
+			case mergesql.Update:
+				c.updated++
+			default:
+				c.inserted++
+			}
+		}
+		b.again = rest
+	}
+	b.again, b.bad.spared = nil, 0
 	return nil
+}
+
+func (b *batch) setAct(ctx context.Context, q runner, seq int64, act int) error {
+	_, err := q.ExecContext(ctx, "UPDATE "+b.p.stage()+" SET airlock_act = ? WHERE airlock_seq = ?", act, seq)
+	return err
 }
 
 // conflict is a unique key of the target that a row runs into.

@@ -187,7 +187,7 @@ func native(v row.Value, floats bool) any {
 		if n, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
 			return n
 		}
-		if f, err := strconv.ParseFloat(v.Text, 64); err == nil && floats {
+		if f, err := strconv.ParseFloat(v.Text, 64); err == nil && floats && strconv.FormatFloat(f, 'f', -1, 64) == v.Text {
 			return f
 		}
 		return v.Text
@@ -428,7 +428,9 @@ type badRows struct {
 	// for none.
 	limit int64
 	n     int64
-	first []badRow // the first ten, for messages
+	// spared are those of n that will be tried again.
+	spared int64
+	first  []badRow // the first ten, for messages
 	// early and earlyFirst are n and len(first) when the stage was full.
 	early      int64
 	earlyFirst int
@@ -446,7 +448,7 @@ func (b *badRows) add(ctx context.Context, r badRow) error {
 	if len(b.first) < shownBad {
 		b.first = append(b.first, r)
 	}
-	if b.limit >= 0 && b.n > b.limit {
+	if b.limit >= 0 && b.n-b.spared > b.limit {
 		return errTooMany
 	}
 	b.args = append(b.args, r.columns()...)
@@ -548,6 +550,19 @@ func (b *badRows) restart(ctx context.Context, q runner) error {
 	b.conn, b.n, b.first = q, b.early, b.first[:b.earlyFirst]
 	b.args, b.rows, b.bytes = b.args[:0], 0, 0
 	_, err := q.ExecContext(ctx, "DELETE FROM "+b.p.bad()+" WHERE late = 1")
+	return err
+}
+
+// remove takes a late row back that was stored after all.
+func (b *badRows) remove(ctx context.Context, seq int64) error {
+	b.n--
+	for i := range b.first {
+		if b.first[i].seq == seq {
+			b.first = append(b.first[:i:i], b.first[i+1:]...)
+			break
+		}
+	}
+	_, err := b.conn.ExecContext(ctx, "DELETE FROM "+b.p.bad()+" WHERE seq = ?", seq)
 	return err
 }
 

@@ -40,7 +40,7 @@ type Type struct {
 	Fixed bool
 }
 
-var typeText = regexp.MustCompile(`^\s*([a-z0-9 ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(unsigned)?(?:\s+zerofill)?\s*$`)
+var typeText = regexp.MustCompile(`^\s*([a-z0-9_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(unsigned)?(?:\s+zerofill)?\s*$`)
 
 // Types lists the names of types for messages.
 const Types = "smallint, int, bigint, decimal(p,s), double, varchar(n), text, date, timestamp, boolean, json, blob"
@@ -82,7 +82,7 @@ func baseType(name string) (Type, bool) {
 		return Type{Kind: Integer, Bits: 32}, true
 	case "bigint", "int8", "long":
 		return Type{Kind: Integer, Bits: 64}, true
-	case "decimal", "numeric", "dec", "fixed":
+	case "decimal", "numeric", "dec", "fixed", "decimal_text":
 		return Type{Kind: Decimal, Precision: 10}, true
 	case "double", "double precision":
 		return Type{Kind: Double}, true
