@@ -63,20 +63,7 @@ func New(in Input) *Renderer {
 }
 
 // IsTemplate tells whether a text holds anything to render.
-func IsTemplate(text string) bool {
-	i := strings.IndexByte(text, '{')
-	for i >= 0 && i+1 < len(text) {
-		if c := text[i+1]; c == '{' || c == '%' || c == '#' {
-			return true
-		}
-		next := strings.IndexByte(text[i+1:], '{')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
-	}
-	return false
-}
+func IsTemplate(text string) bool { return nextTag(text) >= 0 }
 
 // setUp builds the engine on the first template.
 func (r *Renderer) setUp() {

@@ -38,18 +38,22 @@ func checkSource(source string) error {
 			end = len(rest)
 		}
 		if closing != "#}" && end > maxTag {
-			return fmt.Errorf("line %d: a tag is longer than %d bytes", 1+strings.Count(source[:len(source)-len(rest)], "\n"), maxTag)
+			return fmt.Errorf("at line %d: a tag is longer than %d bytes", 1+strings.Count(source[:len(source)-len(rest)], "\n"), maxTag)
 		}
 		rest = rest[end:]
 	}
 }
 
+// nextTag is where the next tag or comment opens, -1 for nowhere.
 func nextTag(s string) int {
-	best := -1
-	for _, open := range []string{"{{", "{%", "{#"} {
-		if i := strings.Index(s, open); i >= 0 && (best < 0 || i < best) {
-			best = i
+	for from := 0; ; {
+		i := strings.IndexByte(s[from:], '{')
+		if i < 0 || from+i+1 >= len(s) {
+			return -1
 		}
+		if c := s[from+i+1]; c == '{' || c == '%' || c == '#' {
+			return from + i
+		}
+		from += i + 1
 	}
-	return best
 }
