@@ -121,7 +121,7 @@ func (r *report) mapArg(n *node, path string, f *dag.Field, template bool) (any,
 			}
 		}
 		if known == nil {
-			r.err(item.key, p, codeUnknownKey, quote(item.name)+" is not a key of "+f.Name, didYouMean(item.name, fieldNames(f.Fields)))
+			r.err(item.key, p, codeUnknownKey, quote(item.name)+" is not a key of "+f.Name, r.didYouMean(item.name, fieldNames(f.Fields)))
 			ok = false
 			continue
 		}

@@ -20,8 +20,9 @@ var (
 const idRule = "allowed: letters, digits, _, - and ., at most 250 of them"
 
 // maxFileWork bounds what one file may ask for when every DAG takes over a
-// large default block, in values.
-const maxFileWork = 3_000_000
+// large default block, in values; a file may always be four times as large as
+// it is written.
+const maxFileWork = 500_000
 
 // build makes the DAGs of one file.
 func (l *loader) build(src *source) {
@@ -31,7 +32,7 @@ func (l *loader) build(src *source) {
 	rep := src.rep
 	work, found := 0, false
 	for _, f := range src.root.fields {
-		if !l.isDAG(f.name) {
+		if !l.isDAG(f) {
 			l.checkTopLevel(src, f)
 			found = found || f.name != "default"
 			continue
@@ -44,11 +45,11 @@ func (l *loader) build(src *source) {
 			rep.err(f.val, f.name, codeNotADAG, "a DAG must stand under its id, not "+describe(f.val), "as in my_dag: {schedule: ..., tasks: ...}")
 			continue
 		}
-		merged := l.layers(src, f.val)
+		merged := l.layers(src, f.name, f.val)
 		if merged == nil {
 			continue
 		}
-		if work += merged.size; work > maxFileWork {
+		if work += merged.size; work > max(maxFileWork, 4*src.root.size) {
 			rep.err(f.key, f.name, codeTooLarge, "with what its DAGs inherit the file is too large", "split the file")
 			return
 		}
@@ -148,6 +149,9 @@ type builder struct {
 	groups []*groupDraft
 	byID   map[string]*taskDraft // bare and full ids
 	byName map[string]*groupDraft
+	// groupIDs has the full ids.
+	groupIDs map[string]*groupDraft
+	edges    int
 }
 
 func (b *builder) build(id string) *dag.DAG {

@@ -98,7 +98,7 @@ func (b *builder) callbackName(n *node, path string) string {
 		if known == nil || contains(known, text) {
 			return text
 		}
-		b.rep.err(n, path, codeUnknownCB, "there is no callback "+quote(text), didYouMean(text, known))
+		b.rep.err(n, path, codeUnknownCB, "there is no callback "+quote(text), b.rep.didYouMean(text, known))
 		return ""
 	}
 	if like := likeNotifier(text); like != "" && (known == nil || contains(known, like)) {

@@ -53,5 +53,6 @@ const (
 	codeQueuePolicy  = "queue-without-policy"
 	codeUnknownDAG   = "unknown-dag"
 	codeOneOf        = "one-of"
+	codeTooMany      = "too-many-problems"
 	codeTooLarge     = "too-large"
 )

@@ -160,7 +160,7 @@ func (b *builder) typedDate(n *node, path string, loc *time.Location) (*time.Tim
 			set(i, f.val)
 		default:
 			b.rep.err(f.key, join(path, f.name), codeUnknownKey, quote(f.name)+" is not a key of a date here",
-				"name the zone with timezone; "+didYouMean(f.name, units))
+				"name the zone with timezone; "+b.rep.didYouMean(f.name, units))
 			ok = false
 		}
 	}

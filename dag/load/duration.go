@@ -216,7 +216,7 @@ func (r *report) typedPeriod(n *node, path string) (d time.Duration, months int,
 				}
 			}
 			if unit < 0 {
-				r.err(f.key, join(path, f.name), codeUnknownKey, fmt.Sprintf("%s is not a key of %s", quote(f.name), className(name)), didYouMean(f.name, names))
+				r.err(f.key, join(path, f.name), codeUnknownKey, fmt.Sprintf("%s is not a key of %s", quote(f.name), className(name)), r.didYouMean(f.name, names))
 				ok = false
 				continue
 			}

@@ -100,7 +100,7 @@ func (b *builder) mappable(t *taskDraft, f field, path string) *dag.Field {
 	case spec != nil || b.l.keys.task[f.name].kind != noKey:
 		b.rep.err(f.key, path, codeNotMappable, f.name+" cannot be expanded over", "it is the same for all instances: write it on the task itself")
 	default:
-		b.rep.err(f.key, path, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name+" that can be expanded", didYouMean(f.name, names))
+		b.rep.err(f.key, path, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name+" that can be expanded", b.rep.didYouMean(f.name, names))
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (b *builder) xcomSource(t *taskDraft, n *node, path string) (dag.ExpandSour
 func (b *builder) taskSource(t *taskDraft, n *node, path, name, key string) (dag.ExpandSource, bool) {
 	source := b.byID[name]
 	if source == nil {
-		b.rep.err(n, path, codeUnknownDep, "there is no task "+quote(name)+" to expand over", didYouMean(name, b.taskNames()))
+		b.rep.err(n, path, codeUnknownDep, "there is no task "+quote(name)+" to expand over", b.rep.didYouMeanOf(name, b.taskNames))
 		return dag.ExpandSource{}, false
 	}
 	t.deps = append(t.deps, dep{at: n, path: path, name: name})
@@ -233,7 +233,7 @@ func (b *builder) readPartial(t *taskDraft, e *dag.Expand, partial *node) {
 		case b.l.keys.task[f.name].kind != noKey:
 			b.rep.err(f.key, p, codeMisplacedKey, f.name+" is a key of the task, not of its operator", "write it on the task itself")
 		default:
-			b.rep.err(f.key, p, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name, didYouMean(f.name, fieldNames(t.spec.Fields)))
+			b.rep.err(f.key, p, codeUnknownKey, quote(f.name)+" is not a key of "+t.spec.Name, b.rep.didYouMean(f.name, fieldNames(t.spec.Fields)))
 		}
 		if ok {
 			e.Partial[f.name], t.task.Args[f.name] = v, v

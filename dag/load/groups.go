@@ -23,7 +23,8 @@ type groupDraft struct {
 	// children in the order of the file
 	groups []*groupDraft
 	tasks  []*taskDraft
-	state  int // 0 not looked at, 1 in progress, 2 done
+	// last are the tasks that others wait for who wait for the group.
+	last []*taskDraft
 }
 
 // within tells whether the group is g or stands below it.
@@ -37,7 +38,7 @@ func (g *groupDraft) within(outer *groupDraft) bool {
 }
 
 func (b *builder) readGroups() {
-	b.byName = map[string]*groupDraft{}
+	b.byName, b.groupIDs = map[string]*groupDraft{}, map[string]*groupDraft{}
 	n := b.merged.get("task_groups")
 	if n.null() {
 		return
@@ -64,7 +65,7 @@ func (b *builder) readGroups() {
 		b.nest(g)
 	}
 	for _, g := range b.groups {
-		b.nameGroup(g)
+		b.groupIDs[b.nameGroup(g)] = g
 		out := dag.Group{ID: g.id}
 		if g.parent != nil {
 			out.ParentID = g.parent.id
@@ -113,7 +114,7 @@ func (b *builder) nest(g *groupDraft) {
 	}
 	parent := b.byName[name]
 	if parent == nil {
-		b.rep.err(v, path, codeUnknownGroup, "there is no task group "+quote(name), didYouMean(name, b.groupNames()))
+		b.rep.err(v, path, codeUnknownGroup, "there is no task group "+quote(name), b.rep.didYouMeanOf(name, b.groupNames))
 		return
 	}
 	chain := []string{g.name}

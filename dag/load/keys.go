@@ -1,10 +1,6 @@
 package load
 
-import (
-	"strings"
-
-	"github.com/airlock-dag/airlock/dag"
-)
+import "strings"
 
 // keyKind says what the loader does with a key.
 type keyKind uint8
@@ -112,9 +108,13 @@ func newKeyTables() keyTables {
 func reserved(name string) bool { return name == "default" || name == "task_groups" }
 
 // isDAG tells whether a top-level key of a file is a DAG's id: neither
-// reserved nor a key that belongs inside a DAG.
-func (l *loader) isDAG(name string) bool {
-	return !reserved(name) && l.keys.dag[name].kind == noKey
+// reserved nor a key that belongs inside a DAG. A DAG may have the name of such
+// a key, if it has tasks.
+func (l *loader) isDAG(f field) bool {
+	if reserved(f.name) {
+		return false
+	}
+	return l.keys.dag[f.name].kind == noKey || f.val.get("tasks") != nil && f.val.get("operator") == nil
 }
 
 // checkKeys reports the keys of a mapping that are not acted on. known decides
@@ -136,17 +136,14 @@ func (r *report) checkKeys(n *node, path, what string, table keyTable, known fun
 		case refused:
 			r.err(f.key, p, codeOldKey, f.name+" is not a key of "+what, info.hint)
 		default:
-			r.err(f.key, p, codeUnknownKey, quote(f.name)+" is not a key of "+what, unknownKeyHint(f.name, append(table.names(), candidates...)))
+			r.err(f.key, p, codeUnknownKey, quote(f.name)+" is not a key of "+what, r.unknownKeyHint(f.name, table, candidates))
 		}
 	}
 }
 
-func unknownKeyHint(name string, candidates []string) string {
+func (r *report) unknownKeyHint(name string, table keyTable, candidates []string) string {
 	if strings.HasPrefix(name, "__") {
 		return "__type__ and the like stand where a value stands"
 	}
-	if c := dag.Nearest(name, candidates); c != "" {
-		return "did you mean " + c + "?"
-	}
-	return ""
+	return r.meant(name, func() []string { return append(table.names(), candidates...) })
 }

@@ -6,7 +6,7 @@ import "sort"
 // the DAG, the defaults.yml files of its folder and those above, the file's
 // default block, and last the policies.yml files. For default_args the block
 // comes before the files. It is nil when a layer cannot be read.
-func (l *loader) layers(src *source, body *node) *node {
+func (l *loader) layers(src *source, id string, body *node) *node {
 	rep := src.rep
 	block := src.root.get("default")
 	if block.null() {
@@ -24,7 +24,7 @@ func (l *loader) layers(src *source, body *node) *node {
 	if !ok {
 		return nil
 	}
-	parts := []*node{rep.byID(body), rep.byID(files), rep.byID(block), policies}
+	parts := []*node{rep.byID(body, id), rep.byID(files, ""), rep.byID(block, "default"), policies}
 	out := emptyMap(body)
 	for _, p := range parts {
 		if p != nil {
@@ -156,7 +156,7 @@ func (r *report) tellMergedType(high, low *node) {
 
 // byID turns tasks and task_groups in list form into the mapping form, so that
 // layers merge by id.
-func (r *report) byID(n *node) *node {
+func (r *report) byID(n *node, path string) *node {
 	if n == nil {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (r *report) byID(n *node) *node {
 		if list == nil || list.kind != listNode {
 			continue
 		}
-		m := r.listByID(list, k.key, k.id)
+		m := r.listByID(list, join(path, k.key), k.id)
 		c := *out
 		c.fields = append([]field(nil), out.fields...)
 		for i := range c.fields {

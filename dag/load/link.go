@@ -2,6 +2,7 @@ package load
 
 import (
 	"container/heap"
+	"slices"
 	"sort"
 	"strings"
 
@@ -67,20 +68,16 @@ func (b *builder) taskNames() []string {
 // link turns dependencies on tasks and groups into edges between tasks, checks
 // them and orders the tasks.
 func (b *builder) link() {
-	ids := map[string]*groupDraft{}
-	for _, g := range b.groups {
-		ids[g.id] = g
-	}
 	find := func(d *dep) bool {
 		switch {
 		case b.byID[d.name] != nil:
 			d.to.t = b.byID[d.name]
 		case b.byName[d.name] != nil:
 			d.to.g = b.byName[d.name]
-		case ids[d.name] != nil:
-			d.to.g = ids[d.name]
+		case b.groupIDs[d.name] != nil:
+			d.to.g = b.groupIDs[d.name]
 		default:
-			b.rep.err(d.at, d.path, codeUnknownDep, "there is no task or group "+quote(d.name), didYouMean(d.name, append(b.taskNames(), b.groupNames()...)))
+			b.rep.err(d.at, d.path, codeUnknownDep, "there is no task or group "+quote(d.name), b.rep.didYouMeanOf(d.name, func() []string { return append(b.taskNames(), b.groupNames()...) }))
 			return false
 		}
 		return true
@@ -137,14 +134,24 @@ func (b *builder) checkOwnGroup() {
 	}
 }
 
+// maxEdges bounds the dependencies between the tasks of one DAG.
+const maxEdges = 1_000_000
+
 // connect makes edges from the last tasks of each dependency to some tasks.
 func (b *builder) connect(to []*taskDraft, deps []dep) {
 	for _, d := range deps {
 		from := []*taskDraft{d.to.t}
-		if d.to.g != nil {
-			if from = b.leaves(d.to.g); len(from) == 0 {
+		if g := d.to.g; g != nil {
+			if g.last == nil {
+				g.last = b.leaves(g)
+			}
+			if from = g.last; len(from) == 0 {
 				b.rep.err(d.at, d.path, codeEmptyGroup, "the task group "+quote(d.name)+" has no tasks to wait for", "")
 			}
+		}
+		if b.edges += len(from) * len(to); b.edges > maxEdges {
+			b.rep.err(b.key, b.path, codeTooLarge, "the dependencies of the DAG's groups make more than "+count(maxEdges)+" between its tasks", "put an empty task between the groups")
+			return
 		}
 		for _, t := range to {
 			for _, f := range from {
@@ -295,6 +302,9 @@ func (b *builder) noteRefs(t *taskDraft) {
 	}
 }
 
+// maxSpelt is how many tasks of a cycle are named.
+const maxSpelt = 50
+
 // reportCycles spells out the cycles among the tasks that no order exists for.
 // The search is bounded: a file with more than that has enough to repair.
 func (b *builder) reportCycles(down map[*taskDraft][]*taskDraft, done map[*taskDraft]bool) {
@@ -311,10 +321,15 @@ func (b *builder) reportCycles(down map[*taskDraft][]*taskDraft, done map[*taskD
 			continue // behind a cycle, not on it
 		}
 		found++
-		names := make([]string, 0, len(loop)+1)
-		for _, x := range loop {
+		names := make([]string, 0, maxSpelt+2)
+		for i, x := range loop {
 			told[x] = true
-			names = append(names, x.task.ID)
+			switch {
+			case i < maxSpelt:
+				names = append(names, x.task.ID)
+			case i == maxSpelt:
+				names = append(names, "...")
+			}
 		}
 		at, path := t.key, t.path
 		for _, d := range t.deps {
@@ -340,9 +355,11 @@ func shortestLoop(start *taskDraft, down map[*taskDraft][]*taskDraft, done map[*
 			if next == start {
 				var loop []*taskDraft
 				for x := t; x != start; x = from[x] {
-					loop = append([]*taskDraft{x}, loop...)
+					loop = append(loop, x)
 				}
-				return append([]*taskDraft{start}, loop...)
+				loop = append(loop, start)
+				slices.Reverse(loop)
+				return loop
 			}
 			if from[next] == nil && !done[next] {
 				from[next] = t

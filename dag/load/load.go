@@ -146,7 +146,7 @@ func (l *loader) declare(files []*source) {
 			continue
 		}
 		for _, f := range src.root.fields {
-			if !l.isDAG(f.name) {
+			if !l.isDAG(f) {
 				continue
 			}
 			if first, taken := places[f.name]; taken {
@@ -166,14 +166,13 @@ func (l *loader) crossCheck() {
 	for _, src := range l.sources {
 		for _, ref := range src.refs {
 			if _, known := l.ids[ref.id]; !known {
-				known := make([]string, 0, len(l.ids))
-				for id := range l.ids {
-					known = append(known, id)
-				}
-				hint := ""
-				if c := dag.Nearest(ref.id, known); c != "" {
-					hint = "did you mean " + c + "?"
-				}
+				hint := src.rep.meant(ref.id, func() []string {
+					ids := make([]string, 0, len(l.ids))
+					for id := range l.ids {
+						ids = append(ids, id)
+					}
+					return ids
+				})
 				src.rep.warn(ref.at, ref.path, codeUnknownDAG, "no file here defines the DAG "+quote(ref.id), hint)
 			}
 		}
@@ -183,7 +182,7 @@ func (l *loader) crossCheck() {
 func (l *loader) result() Result {
 	res := Result{DagFiles: l.ids}
 	for _, src := range l.sources {
-		src.rep.blameSettings()
+		src.rep.finish()
 		res.Problems = append(res.Problems, src.rep.list...)
 		if src.rep.failed {
 			if settingsName(src.path) == "" {

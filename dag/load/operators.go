@@ -74,6 +74,17 @@ func provider(path string) string {
 	return ""
 }
 
+// sameKind tells whether two class names are near without the ending that most
+// share: HttpOperator is not a misspelt BashOperator.
+func sameKind(a, b string) bool {
+	for _, end := range []string{"Operator", "Sensor"} {
+		if strings.HasSuffix(a, end) && strings.HasSuffix(b, end) {
+			return dag.Nearest(strings.TrimSuffix(a, end), []string{strings.TrimSuffix(b, end)}) != ""
+		}
+	}
+	return true
+}
+
 // unknownOperator is the message and hint for an operator that there is none
 // of.
 func (o *operators) unknownOperator(name string) (msg, hint string) {
@@ -84,7 +95,6 @@ func (o *operators) unknownOperator(name string) (msg, hint string) {
 		}
 		return "there is no operator " + quote(name), have
 	}
-	// Class paths are long: a third of one is another operator altogether.
 	class := className(name)
 	classes := map[string]string{}
 	var names []string
@@ -94,7 +104,7 @@ func (o *operators) unknownOperator(name string) (msg, hint string) {
 			names = append(names, c)
 		}
 	}
-	if c := dag.Nearest(class, names); c != "" && (c == class || len(c) > 8) {
+	if c := dag.Nearest(class, names); c != "" && sameKind(class, c) {
 		spec := o.specs[classes[c]]
 		return "there is no operator " + quote(name), "did you mean " + classes[c] + ", in short " + spec.Name + "?"
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-// Limits of one file. maxNodes counts values with aliases written out: far
-// above any real file, far below what a nest of aliases makes.
+// Limits of one file. With its aliases written out a file may have maxNodes
+// values, or twice as many as it has without: aliases may save writing, not
+// blow up.
 const (
 	maxNodes = 300_000
 	maxDepth = 64
@@ -36,6 +37,7 @@ func parse(data []byte, lookupEnv func(string) (string, bool), rep *report) *nod
 		return nil
 	}
 	c := &converter{rep: rep, lookupEnv: lookupEnv, done: map[*yaml.Node]*node{}, busy: map[*yaml.Node]bool{}}
+	c.limit = max(maxNodes, 2*written(doc))
 	root := c.convert(doc.Content[0], 0)
 	if root == nil || c.stop {
 		return nil
@@ -121,7 +123,17 @@ type converter struct {
 	lookupEnv func(string) (string, bool)
 	done      map[*yaml.Node]*node
 	busy      map[*yaml.Node]bool
+	limit     int  // of values
 	stop      bool // the file is hopeless: give up
+}
+
+// written counts the values of a tree, aliases as one each.
+func written(y *yaml.Node) int {
+	n := 1
+	for _, c := range y.Content {
+		n += written(c)
+	}
+	return n
 }
 
 func (c *converter) convert(y *yaml.Node, depth int) *node {
@@ -174,10 +186,10 @@ func (c *converter) fail(n *node, code, msg, hint string) {
 // grow adds a child's size and refuses what aliases have blown up.
 func (c *converter) grow(n, child *node) bool {
 	n.size += child.size
-	if n.size <= maxNodes {
+	if n.size <= c.limit {
 		return true
 	}
-	c.fail(n, codeAliasBomb, fmt.Sprintf("with its aliases written out this has more than %d values", maxNodes),
+	c.fail(n, codeAliasBomb, fmt.Sprintf("with its aliases written out this has more than %d values", c.limit),
 		"use fewer aliases inside aliases")
 	return false
 }
@@ -228,7 +240,7 @@ func (c *converter) expanded(n *node, text string) *node {
 	if n.plain && (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) && !strings.HasPrefix(text, "{{") {
 		var doc yaml.Node
 		if err := yaml.Load([]byte(text), &doc, yaml.WithUniqueKeys(false)); err == nil && len(doc.Content) == 1 {
-			inner := &converter{rep: c.rep, done: map[*yaml.Node]*node{}, busy: map[*yaml.Node]bool{}}
+			inner := &converter{rep: c.rep, limit: c.limit, done: map[*yaml.Node]*node{}, busy: map[*yaml.Node]bool{}}
 			if made := inner.convert(doc.Content[0], 1); made != nil {
 				return moved(made, n)
 			}

@@ -13,7 +13,17 @@ type report struct {
 	list   []dag.Problem
 	failed bool
 	seen   map[problemKey]bool
+	hidden int // problems beyond maxProblems
+	hints  int // words that were compared with misspelt ones
 }
+
+// maxProblems is how many problems of one file are told, and maxHints with how
+// many right words misspelt ones are compared: no file of nothing but mistakes
+// may hold the loader up.
+const (
+	maxProblems = 1000
+	maxHints    = 100_000
+)
 
 type problemKey struct {
 	file      string
@@ -34,8 +44,21 @@ func (r *report) add(p dag.Problem) {
 	if r.seen[k] {
 		return
 	}
+	if len(r.list) >= maxProblems {
+		r.hidden++
+		return
+	}
 	r.seen[k] = true
 	r.list = append(r.list, p)
+}
+
+// finish closes the list of a file.
+func (r *report) finish() {
+	r.blameSettings()
+	if r.hidden > 0 {
+		r.list = append(r.list, dag.Problem{File: r.file, Severity: dag.SeverityError, Code: codeTooMany,
+			Message: "the file has " + count(r.hidden) + " more problems than are told here"})
+	}
 }
 
 // blameSettings gives a file whose only errors stand in a file that it inherits
@@ -47,7 +70,7 @@ func (r *report) blameSettings() {
 			continue
 		}
 		if p.File == r.file {
-			return
+			return // it has one of its own
 		}
 		if from == "" {
 			from = p.File

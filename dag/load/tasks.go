@@ -106,7 +106,7 @@ func (b *builder) nameTask(t *taskDraft) {
 		name, ok := b.rep.text(v, t.sub("task_group_name"))
 		g := b.byName[name]
 		if ok && g == nil {
-			b.rep.err(v, t.sub("task_group_name"), codeUnknownGroup, "there is no task group "+quote(name), didYouMean(name, b.groupNames()))
+			b.rep.err(v, t.sub("task_group_name"), codeUnknownGroup, "there is no task group "+quote(name), b.rep.didYouMeanOf(name, b.groupNames))
 		}
 		if g != nil {
 			t.group = g
@@ -118,8 +118,8 @@ func (b *builder) nameTask(t *taskDraft) {
 	if !taskID.MatchString(t.name) || len(id) > 250 {
 		b.rep.err(t.key, t.path, codeBadID, quote(t.name)+" cannot be a task's id", idRule)
 	}
-	for _, g := range b.groups {
-		if g.name == t.name || g.id == id {
+	for _, g := range []*groupDraft{b.byName[t.name], b.groupIDs[id]} {
+		if g != nil {
 			b.rep.err(t.key, t.path, codeDuplicateID, quote(t.name)+" is the name of a task and, on "+g.key.place(t.key.file)+", of a group", "rename one of the two")
 		}
 	}
@@ -212,7 +212,7 @@ func (b *builder) readCommon(t *taskDraft) {
 		{"map_index_template", &x.MapIndexTemplate}, {"circuit", &x.Circuit},
 	} {
 		if n, p := t.val(f.key); n != nil {
-			if s, ok := b.rep.text(n, p); ok {
+			if s, ok := b.rep.text(n, p); ok && s != "" {
 				*f.to = s
 			}
 		}

@@ -62,7 +62,7 @@ func (b *builder) timetable(n *node, path, class string) (dag.Schedule, bool) {
 		case contains(named, f.name):
 			args[f.name] = f.val
 		default:
-			b.rep.err(f.key, join(path, f.name), codeUnknownKey, quote(f.name)+" is not an argument of "+class, didYouMean(f.name, named))
+			b.rep.err(f.key, join(path, f.name), codeUnknownKey, quote(f.name)+" is not an argument of "+class, b.rep.didYouMean(f.name, named))
 			ok = false
 		}
 	}
