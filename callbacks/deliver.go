@@ -106,21 +106,15 @@ func (d *Dispatcher) notify(ctx context.Context, e dag.Event) (err error) {
 	if err := json.Unmarshal(e.Context, &del.Context); err != nil {
 		return Permanent(fmt.Errorf("the stored event cannot be read: %w", err))
 	}
-	del.Args = e.Callback.Args
-	if d.o.Render != nil {
-		seen := del.Context
-		if a, ok := n.(ContextAdapter); ok {
-			seen = a.TemplateContext(seen)
-		}
-		args, err := d.o.Render(ctx, e.Callback.Args, seen)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return Permanent(fmt.Errorf("the arguments of the callback cannot be rendered: %w", err))
-		}
-		del.Args = args
+	seen := del.Context
+	if a, ok := n.(ContextAdapter); ok {
+		seen = a.TemplateContext(seen)
 	}
+	args, err := d.o.Render(ctx, e.Callback.Args, seen)
+	if err != nil {
+		return fmt.Errorf("the arguments of the callback cannot be rendered: %w", err)
+	}
+	del.Args = args
 	return n.Notify(ctx, del)
 }
 

@@ -25,8 +25,9 @@ func TestDrainDeliversEachEventOnce(t *testing.T) {
 	m := newMemory(clock)
 	var a record
 	d := dispatcher(m, clock, callbacks.Options{Concurrency: 3}, notifier{"a", func(_ context.Context, d callbacks.Delivery) error {
-		require.Equal(t, d.Event.DedupKey, d.Context.DedupKey)
-		require.JSONEq(t, string(d.Event.Context), string(d.Body))
+		if d.Event.DedupKey != d.Context.DedupKey || string(d.Event.Context) != string(d.Body) {
+			return callbacks.Permanent(errors.New("context and body are not the event's"))
+		}
 		a.add(d.Event.ID)
 		return nil
 	}})
@@ -112,7 +113,7 @@ func TestWhatCannotEverBeDeliveredIsDeadAtOnce(t *testing.T) {
 	d := dispatcher(m, clock, callbacks.Options{
 		Render: func(_ context.Context, args map[string]any, _ dag.EventContext) (map[string]any, error) {
 			if args["broken"] != nil {
-				return nil, errors.New("'nobody' is undefined")
+				return nil, callbacks.Permanent(errors.New("'nobody' is undefined"))
 			}
 			return args, nil
 		},
@@ -319,6 +320,32 @@ func TestOutboxTrouble(t *testing.T) {
 	}
 	cancel()
 	require.NoError(t, <-done)
+}
+
+// TestDeliveryThatOutlivesItsLeaseIsNotBegunAgain: the outbox gives the event
+// out once more, but this process still has it in hand.
+func TestDeliveryThatOutlivesItsLeaseIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(dag.SystemClock{})
+		var a record
+		d := callbacks.New(callbacks.Options{Outbox: m, Lease: 10 * time.Second, Notifiers: []callbacks.Notifier{
+			notifier{"a", func(_ context.Context, d callbacks.Delivery) error {
+				a.add(d.Event.ID)
+				<-dag.SystemClock{}.After(35 * time.Second)
+				return nil
+			}},
+		}})
+		id := m.put("t", -1, dag.EventSuccess, toA)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		<-m.changed
+		<-dag.SystemClock{}.After(time.Minute)
+		cancel()
+		require.NoError(t, <-done)
+		require.Equal(t, []int64{id}, a.got())
+	})
 }
 
 func TestRunLetsADeliveryEndWhenItStops(t *testing.T) {

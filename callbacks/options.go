@@ -7,14 +7,14 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-// Options of New. Outbox, Notifiers and Render or Settings are needed.
+// Options of New. Outbox and Notifiers are needed, and Settings where templates
+// or notifiers use connections and variables.
 type Options struct {
 	Outbox    Outbox
 	Notifiers []Notifier
 	// Settings serve connections and variables to notifiers and templates.
 	Settings Settings
-	// Render renders a receiver's arguments. Default: Airflow's template names,
-	// with variables and connections from Settings.
+	// Render renders a receiver's arguments. Default: Templates(Settings, Clock).
 	Render RenderFunc
 	// Clock's default is dag.SystemClock.
 	Clock dag.Clock
@@ -49,6 +49,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = dag.SystemClock{}
+	}
+	if o.Render == nil {
+		o.Render = Templates(o.Settings, o.Clock)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -34,7 +34,7 @@ type Settings interface {
 }
 
 // RenderFunc renders the templates in a receiver's arguments with the context
-// of an event.
+// of an event. A mistake in a template is an error marked Permanent.
 type RenderFunc func(ctx context.Context, args map[string]any, c dag.EventContext) (map[string]any, error)
 
 // Notifier delivers events to one kind of receiver. One value serves all
