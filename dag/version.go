@@ -7,16 +7,34 @@ import (
 	"strings"
 )
 
-// Hash is the SHA-256, in hexadecimal, of the DAG's canonical JSON: the name of
-// its version. Two DAGs of one hash are the same in every respect.
+// EncodeDAG is a DAG as a version stores it, and the SHA-256 in hexadecimal
+// that names the version. Two DAGs of one hash are the same in every respect.
+func EncodeDAG(d *DAG) (content json.RawMessage, hash string, err error) {
+	content, err = encodeExact(d)
+	if err != nil {
+		return nil, "", fmt.Errorf("DAG %s as JSON: %w", d.ID, err)
+	}
+	return content, hashHex(content), nil
+}
+
+// DecodeDAG reads what EncodeDAG wrote; see UnmarshalJSON for numbers.
+func DecodeDAG(content []byte) (*DAG, error) {
+	var d DAG
+	if err := json.Unmarshal(content, &d); err != nil {
+		return nil, fmt.Errorf("DAG from JSON: %w", err)
+	}
+	return &d, nil
+}
+
+// Hash is EncodeDAG's hash.
 func (d *DAG) Hash() string {
-	raw, err := json.Marshal(d)
+	_, hash, err := EncodeDAG(d)
 	if err != nil {
 		// Only a value that no loader makes (a channel, an infinite number) cannot
 		// be written; such a DAG still gets a name of its own.
 		return hashHex([]byte(fmt.Sprintf("%+v", *d)))
 	}
-	return PayloadHash(raw)
+	return hash
 }
 
 // UnmarshalJSON reads a DAG as it was stored. Numbers of args and params come

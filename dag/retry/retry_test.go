@@ -163,11 +163,6 @@ func TestNarrowedByCode(t *testing.T) {
 	require.Equal(t, 3, retry.Retries(p, a.ErrorCode))
 	require.Equal(t, 2*time.Second, class.BackoffBase, "the queue's policy is left alone")
 
-	p.ByCode["HTTP_404"] = dag.ClassPolicy{BackoffBase: time.Second, Jitter: dag.JitterNone}
-	require.Zero(t, retry.Retries(p, "HTTP_404"), "a complete entry may forbid retries")
-	a.ErrorCode = "HTTP_404"
-	require.Equal(t, 2*time.Second, retry.Next(p, a, nil).Delay, "and is taken as it is")
-
 	p.Class = nil
 	p.Delay = 5 * time.Second
 	a.ErrorCode = "EXIT_CODE"

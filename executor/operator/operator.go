@@ -20,6 +20,10 @@ type Operator interface {
 	Run(ctx context.Context, t *Task) dag.Outcome
 }
 
+// Scratch is what an Operator also implements when its attempts need a
+// Task.ScratchDir.
+type Scratch interface{ UsesScratch() bool }
+
 // Task is what one attempt gets.
 type Task struct {
 	DAG *dag.DAG
@@ -55,7 +59,8 @@ type Task struct {
 	// Dir is the folder of the DAG's file, absolute: relative paths in a step
 	// start here.
 	Dir string
-	// ScratchDir is a folder of this attempt alone, removed afterwards.
+	// ScratchDir is a folder of this attempt alone, removed afterwards; "" for an
+	// operator that is no Scratch.
 	ScratchDir string
 	// Marker is set in the environment of every child process as AIRLOCK_ATTEMPT,
 	// so that what a killed worker left behind can be found.

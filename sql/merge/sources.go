@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -83,9 +82,6 @@ func (f *FileSource) Find() ([]source.File, error) {
 // Open implements Source.
 func (f *FileSource) Open(_ context.Context, want source.Wanted, _ Bounds) (source.Reader, error) {
 	files, err := f.Find()
-	if errors.Is(err, source.ErrNotFound) && f.Spec.OnMissing == "empty" {
-		files, err = nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -230,8 +231,8 @@ func (a *args) columnNames(s *Spec) {
 	}
 }
 
-// ProblemText is the problems as lines, for a step that runs.
-func ProblemText(problems []dag.Problem) string {
+// problemsError is the problems as one error for a step that runs.
+func problemsError(problems []dag.Problem) error {
 	var lines []string
 	for _, p := range problems {
 		line := p.Message
@@ -243,5 +244,5 @@ func ProblemText(problems []dag.Problem) string {
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(lines, "\n")
+	return errors.New(strings.Join(lines, "\n"))
 }

@@ -124,3 +124,9 @@ func (s *Store) EventFailed(ctx context.Context, id int64, cause string, next *t
 		return err
 	})
 }
+
+// PutEvents stores events that go with no state change. One whose key is there
+// already is left alone.
+func (s *Store) PutEvents(ctx context.Context, events []dag.Event) error {
+	return s.write(ctx, "put events", func(ctx context.Context, t *tx) error { return t.insertEvents(ctx, events) })
+}

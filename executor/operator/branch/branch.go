@@ -19,6 +19,9 @@ type Operator struct{}
 // New makes the operator.
 func New() Operator { return Operator{} }
 
+// UsesScratch implements operator.Scratch.
+func (Operator) UsesScratch() bool { return true }
+
 // Spec implements operator.Operator.
 func (Operator) Spec() dag.OperatorSpec {
 	return dag.OperatorSpec{

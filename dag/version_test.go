@@ -16,10 +16,10 @@ func TestDAGsGoToJSONAndBack(t *testing.T) {
 	no := false
 	d := &dag.DAG{
 		ID: "d", StartDate: &start, IsPausedUponCreation: &no, DagrunTimeout: time.Hour,
-		Params: map[string]any{"n": json.Number("9007199254740993"), "s": "<&>", "none": nil, "l": []any{true, json.Number("0.10")}},
+		Params: map[string]any{"n": json.Number("9007199254740993"), "s": "<&>", "none": nil, "l": []any{true, 0.1}},
 		Tasks: []dag.Task{{
 			ID: "a", Args: map[string]any{"env": map[string]any{"A": "b"}}, Retry: dag.RetryPolicy{Retries: 3, Delay: 5 * time.Minute, Class: &dag.ClassPolicy{Jitter: dag.JitterFull}},
-			Expand: &dag.Expand{Args: map[string]dag.ExpandSource{"x": {Literal: []any{json.Number("1"), "two"}}}, Names: []string{"x"}},
+			Expand: &dag.Expand{Args: map[string]dag.ExpandSource{"x": {Literal: []any{1.0, "two"}}}, Names: []string{"x"}},
 		}},
 	}
 	content, hash, err := dag.EncodeDAG(d)
