@@ -80,6 +80,8 @@ type WorkerStore interface {
 	StillMine(ctx context.Context, l dag.Lease) (bool, error)
 	// CreateRuns serves trigger_dag_run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
+	// Run finds a run; the error of one that does not exist has dag.ErrNotFound.
+	Run(ctx context.Context, dagID, runID string) (dag.Run, error)
 	// Version loads the DAG of a version id.
 	Version(ctx context.Context, id int64) (*dag.DAG, error)
 	XComReader

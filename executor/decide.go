@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/retry"
+	"github.com/airlock-dag/airlock/executor/fault"
+)
+
+// MaxXCom is the most bytes that one XCom value may have.
+const MaxXCom = 4 << 20
+
+// Ending is one attempt that has ended, with what the decision needs.
+type Ending struct {
+	DAG     *dag.DAG  // nil when the version could not be read
+	Task    *dag.Task // nil when the DAG has no such task any more
+	Claim   dag.Claim
+	Outcome dag.Outcome
+	Start   time.Time
+	End     time.Time
+	// Args are the rendered arguments, nil when rendering did not come about.
+	Args           map[string]any
+	IdempotencyKey string
+	LogPath        string
+	WorkerID       string
+	Hostname       string
+	Detail         json.RawMessage
+	// Reaped is set when the reaper speaks for a worker that is gone.
+	Reaped bool
+}
+
+// Decide turns an ending into the one state change that follows from it: done,
+// skipped, tried again, handed back or sealed. It is pure but for the draw from
+// rnd, which happens at most once.
+func Decide(in Ending, rnd dag.Rand) dag.Result {
+	r := dag.Result{TaskInstanceID: in.Claim.ID, Fence: in.Claim.Fence, SpendTry: true, Reaped: in.Reaped}
+	out := in.Outcome
+	if out.Kind == dag.OutcomeSuccess {
+		if err := collect(&r, in); err != nil {
+			out = dag.Failed(err)
+		}
+	}
+	var e *dag.TaskError
+	switch out.Kind {
+	case dag.OutcomeSuccess:
+		r.State = dag.StateSuccess
+		r.Events = in.events(dag.EventSuccess, nil, nil)
+	case dag.OutcomeSkipped:
+		r.State = dag.StateSkipped
+		e = out.Err
+		r.Events = in.events(dag.EventSkipped, e, nil)
+	case dag.OutcomeReschedule:
+		at := out.RescheduleAt
+		r.State, r.SpendTry, r.NextTryAt = dag.StateUpForReschedule, false, &at
+	case dag.OutcomeReleased:
+		r.State, r.SpendTry = dag.StateQueued, false
+	default:
+		e = out.Err
+		if e == nil {
+			e = fault.New(fault.CodeUnknown, "the step failed and said nothing")
+		}
+		e = in.refined(e)
+		in.fail(&r, e, rnd)
+	}
+	r.Attempt = dag.Attempt{
+		TaskInstanceID: in.Claim.ID, TryNumber: in.Claim.TryNumber, Fence: in.Claim.Fence, State: r.State,
+		WorkerID: in.WorkerID, Hostname: in.Hostname, StartDate: in.Start, EndDate: in.End,
+		DelayCeiling: r.DelayCeiling, Delay: r.Delay, LogPath: in.LogPath, Detail: in.Detail,
+	}
+	if e != nil {
+		r.Attempt.ErrorClass, r.Attempt.ErrorCode = e.Class, e.Code
+		r.Attempt.ErrorMessage, r.Attempt.ExitCode = dag.CutText(e.Message, dag.MaxErrorMessage), e.ExitCode
+	}
+	return r
+}
+
+// refined applies the task's own retry_on and fail_on rules.
+func (in Ending) refined(e *dag.TaskError) *dag.TaskError {
+	if in.Task == nil || in.Reaped {
+		return e
+	}
+	return fault.Apply(in.Task, e, e.Stack)
+}
+
+// fail spends the right budget, and retries or seals.
+func (in Ending) fail(r *dag.Result, e *dag.TaskError, rnd dag.Rand) {
+	ti, policy := in.Claim.TaskInstance, in.policy()
+	r.Spent = e.Budget
+	if r.Spent == "" {
+		r.Spent = dag.BudgetFailures
+	}
+	attempt := retry.Attempt{
+		DagID: ti.DagID, TaskID: ti.TaskID, LogicalDate: in.Claim.Run.LogicalDate, TryNumber: max(ti.TryNumber, 1),
+		Failures: ti.FailureCount + 1, ErrorCode: e.Code, RetryAfter: e.RetryAfter,
+	}
+	again := e.Class == dag.ClassTransient
+	switch r.Spent {
+	case dag.BudgetCrashes:
+		attempt.Failures = ti.CrashCount + 1
+		if again && ti.CrashCount+1 >= policy.MaxCrashes {
+			again = false
+		}
+	case dag.BudgetThrottling:
+		attempt.Failures = ti.FailureCount + 1
+	default:
+		if again && ti.FailureCount+1 > policy.RetriesFor(e.Code) {
+			again = false
+		}
+	}
+	if again {
+		d := retry.Next(policy, attempt, rnd)
+		if r.Spent == dag.BudgetThrottling {
+			if ti.ThrottledFor+d.Delay > policy.MaxThrottleTime {
+				again = false
+			} else {
+				r.SpendTry, r.ThrottledFor = false, d.Delay
+			}
+		}
+		if again {
+			due := in.End.Add(d.Delay)
+			r.State, r.NextTryAt, r.DelayCeiling, r.Delay = dag.StateUpForRetry, &due, d.Ceiling, d.Delay
+			r.Events = in.events(dag.EventRetry, e, &due)
+			return
+		}
+	}
+	in.seal(r, e)
+}
+
+// seal makes the instance failed, with its letter and its events.
+func (in Ending) seal(r *dag.Result, e *dag.TaskError) {
+	r.State, r.SpendTry = dag.StateFailed, true
+	payload := in.Claim.Payload
+	if len(payload) == 0 && in.Args != nil { // an unmapped task's payload is what it was asked to do
+		payload, _ = json.Marshal(in.Args)
+	}
+	letter := dag.Seal(dag.SealInput{
+		TI: in.Claim.TaskInstance, Run: in.Claim.Run, Err: e, Attempts: in.Claim.TryNumber, Payload: payload,
+		IdempotencyKey: in.IdempotencyKey, At: in.End,
+	})
+	r.Letter = &letter
+	sealed := *e
+	sealed.Class = letter.ErrorClass
+	r.Events = in.events(dag.EventFailure, &sealed, nil)
+}
+
+// policy is the task's, or that of a task without retries when the task is gone.
+func (in Ending) policy() dag.RetryPolicy {
+	if in.Task != nil {
+		return in.Task.Retry
+	}
+	return dag.RetryPolicy{MaxCrashes: 3}
+}
+
+func (in Ending) events(kind dag.EventKind, e *dag.TaskError, next *time.Time) []dag.Event {
+	if in.Task == nil {
+		return nil
+	}
+	return dag.TaskEvents(in.DAG, in.Task, in.Claim.TaskInstance, in.Claim.Run, kind, e, next, in.LogPath, in.End)
+}
+
+// collect gathers the XComs and the skips of a successful attempt; what cannot
+// be stored makes it a failure.
+func collect(r *dag.Result, in Ending) *dag.TaskError {
+	values := map[string]any{}
+	for k, v := range in.Outcome.XComs {
+		values[k] = v
+	}
+	if v := in.Outcome.ReturnValue; v != nil && in.Task.DoXComPush {
+		values[dag.XComReturnValue] = v
+		if m, ok := v.(map[string]any); ok && in.Task.MultipleOutputs {
+			for k, part := range m {
+				values[k] = part
+			}
+		}
+	}
+	for k, v := range values {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return fault.New(fault.CodeXComNotJSON, fmt.Sprintf("the value of XCom %q is not JSON: %v", k, err))
+		}
+		if len(raw) > MaxXCom {
+			return fault.New(fault.CodeXComTooLarge, fmt.Sprintf("the value of XCom %q has %d bytes, the limit is %d", k, len(raw), MaxXCom))
+		}
+		if r.XComs == nil {
+			r.XComs = map[string]json.RawMessage{}
+		}
+		r.XComs[k] = raw
+	}
+	r.SkipTasks = in.Outcome.SkipTasks
+	if in.Outcome.Branch != nil {
+		skips, err := dag.BranchSkips(in.DAG, in.Task.ID, *in.Outcome.Branch)
+		if err != nil {
+			return fault.New(fault.CodeBranchUnknownTask, err.Error())
+		}
+		r.SkipTasks = append(r.SkipTasks, skips...)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
+	"github.com/airlock-dag/airlock/executor/operator"
+)
+
+// brokenStore is a WorkerStore that does what a test says; what it does not
+// say panics.
+type brokenStore struct {
+	WorkerStore
+	renew func([]dag.Lease) ([]dag.Lease, error)
+	apply func([]dag.Result) ([]dag.ApplyStatus, error)
+}
+
+func (s brokenStore) Renew(_ context.Context, l []dag.Lease, _ time.Duration) ([]dag.Lease, error) {
+	return s.renew(l)
+}
+
+func (s brokenStore) Apply(_ context.Context, r []dag.Result) ([]dag.ApplyStatus, error) {
+	return s.apply(r)
+}
+
+func claim(id, fence int64) dag.Claim {
+	return dag.Claim{TaskInstance: dag.TaskInstance{ID: id, Fence: fence, TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "t", MapIndex: -1}}}
+}
+
+func keeping(t *testing.T, renew func([]dag.Lease) ([]dag.Lease, error)) (*keeper, *dagtest.Clock, context.Context) {
+	t.Helper()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	k := newKeeper(brokenStore{renew: renew}, clock, slog.New(slog.DiscardHandler), 40*time.Second, 10*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); k.run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return k, clock, ctx
+}
+
+func TestKeeperStopsAnAttemptBeforeItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	k, clock, _ := keeping(t, func([]dag.Lease) ([]dag.Lease, error) { return nil, errors.New("away") })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), clock.Now(), cancel)
+	for range 3 { // 10, 20, 30 s: the lease of 40 s has a margin of 10 s
+		clock.BlockUntil(1)
+		require.NoError(t, ctx.Err())
+		clock.Advance(10 * time.Second)
+	}
+	clock.BlockUntil(1)
+	require.NoError(t, ctx.Err(), "at 30 s the margin is just reached")
+	clock.Advance(time.Second * 10)
+	<-ctx.Done()
+	require.Equal(t, operator.ErrLeaseLost, context.Cause(ctx))
+}
+
+func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {
+	t.Parallel()
+	taken := dag.Lease{TaskInstanceID: 2, Fence: 5}
+	var mu sync.Mutex
+	asked := 0
+	k, clock, _ := keeping(t, func(l []dag.Lease) ([]dag.Lease, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+		if asked == 3 {
+			return []dag.Lease{taken}, nil
+		}
+		return nil, nil
+	})
+	kept, cancelKept := context.WithCancelCause(t.Context())
+	lost, cancelLost := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), clock.Now(), cancelKept)
+	k.add(claim(2, 5), clock.Now(), cancelLost)
+	for range 10 { // 100 s, well past the lease
+		clock.BlockUntil(1)
+		clock.Advance(10 * time.Second)
+	}
+	<-lost.Done()
+	require.Equal(t, operator.ErrLeaseLost, context.Cause(lost))
+	clock.BlockUntil(1)
+	require.NoError(t, kept.Err(), "a lease that is renewed holds for ever")
+}
+
+func TestBatcherKeepsResultsWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	store := brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
+		if calls++; calls < 3 {
+			return nil, errors.New("connection refused")
+		}
+		st := make([]dag.ApplyStatus, len(r))
+		for i, x := range r {
+			st[i] = dag.Applied
+			if x.TaskInstanceID == 2 {
+				st[i] = dag.StaleFence
+			}
+		}
+		return st, nil
+	}}
+	wake := NewWake()
+	b := newBatcher(store, slog.New(slog.DiscardHandler), wake, time.Minute)
+	got := map[int64]dag.ApplyStatus{}
+	for id := range int64(3) {
+		b.in <- pending{result: dag.Result{TaskInstanceID: id}, done: func(st dag.ApplyStatus, err error) {
+			require.NoError(t, err)
+			got[id] = st
+		}}
+	}
+	close(b.in)
+	b.run(t.Context())
+	require.Equal(t, map[int64]dag.ApplyStatus{0: dag.Applied, 1: dag.Applied, 2: dag.StaleFence}, got)
+	require.Equal(t, 3, calls, "three results shared one commit, at the third try")
+	require.Len(t, wake, 1)
+}
+
+func TestBatcherDoesNotLetOneBadResultHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	store := brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
+		for _, x := range r {
+			if x.TaskInstanceID == 1 {
+				return nil, &dag.Error{Code: dag.ErrInvalid, Err: errors.New("bad")}
+			}
+		}
+		return make([]dag.ApplyStatus, len(r)), nil
+	}}
+	b := newBatcher(store, slog.New(slog.DiscardHandler), nil, time.Minute)
+	failed := map[int64]bool{}
+	for id := range int64(3) {
+		b.in <- pending{result: dag.Result{TaskInstanceID: id}, done: func(_ dag.ApplyStatus, err error) { failed[id] = err != nil }}
+	}
+	close(b.in)
+	b.run(t.Context())
+	require.Equal(t, map[int64]bool{0: false, 1: true, 2: false}, failed)
+}

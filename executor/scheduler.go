@@ -1,0 +1,193 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// SchedulerOptions is what a scheduler is made of.
+type SchedulerOptions struct {
+	Store    SchedulerStore
+	Catalog  CatalogStore
+	Results  WorkerStore // Apply, for the reaper
+	Settings SettingsStore
+	Clock    dag.Clock // default dag.SystemClock; measures waiting, not due times
+	Rand     dag.Rand
+	Log      *slog.Logger
+	ID       string
+	Hostname string
+	// Poll is the longest wait between looks when nobody wakes the scheduler and
+	// nothing is known to be due; default 1 s.
+	Poll time.Duration
+	// RunsPerPass bounds how many runs one transaction looks at; default 50.
+	RunsPerPass int
+	// MaxMapLength is the most instances of one mapped task; default 1024.
+	MaxMapLength int
+	// DagsFolder is the root of the DAG files, for relative patterns of expand.
+	DagsFolder string
+	// OnlyRun restricts the scheduler to one run: a test run.
+	OnlyRun int64
+
+	Wake, WorkerWake, OutboxWake Wake
+}
+
+func (o SchedulerOptions) withDefaults() SchedulerOptions {
+	if o.Clock == nil {
+		o.Clock = dag.SystemClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = dag.SystemRand{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	if o.RunsPerPass <= 0 {
+		o.RunsPerPass = 50
+	}
+	if o.MaxMapLength <= 0 {
+		o.MaxMapLength = 1024
+	}
+	if o.Wake == nil {
+		o.Wake = NewWake()
+	}
+	return o
+}
+
+// Scheduler makes due runs, moves runs forward, expands mapped tasks and takes
+// back what dead workers held. Any number of them may share a database: each
+// step is a transaction that locks what it decides about.
+type Scheduler struct {
+	o      SchedulerOptions
+	mu     sync.Mutex
+	graphs map[int64]*dag.Graph // by version id; versions are immutable
+}
+
+// NewScheduler makes a scheduler; Run starts it.
+func NewScheduler(o SchedulerOptions) *Scheduler {
+	return &Scheduler{o: o.withDefaults(), graphs: map[int64]*dag.Graph{}}
+}
+
+// Run loops until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	failures := 0
+	for ctx.Err() == nil {
+		busy, err := s.Pass(ctx)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			s.o.Log.Error("the scheduler's pass failed; it is tried again", "error", err)
+		} else {
+			failures = 0
+		}
+		if busy && err == nil {
+			continue
+		}
+		s.waitFor(ctx, failures)
+	}
+}
+
+// Pass does everything that is due once; busy tells that there may be more to
+// do at once.
+func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
+	if s.o.OnlyRun == 0 {
+		made, err := s.createDueRuns(ctx)
+		if err != nil {
+			return false, err
+		}
+		busy = busy || made > 0
+	}
+	reaped, err := s.reap(ctx)
+	if err != nil {
+		return false, err
+	}
+	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
+	if err != nil {
+		return false, err
+	}
+	if report.Queued > 0 {
+		s.o.WorkerWake.Signal()
+	}
+	for _, r := range report.Runs {
+		s.tell(r)
+		for _, taskID := range r.Decision.Expand {
+			if err := s.expand(ctx, r.Run, taskID); err != nil {
+				return false, err
+			}
+			busy = true
+		}
+	}
+	return busy || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, nil
+}
+
+// decide is the pure part of a pass, with the graph of each version kept.
+func (s *Scheduler) decide(snap *dag.RunSnapshot, now time.Time) (dag.Decision, error) {
+	g, err := s.graph(context.Background(), snap.Run.VersionID)
+	if err != nil {
+		return dag.Decision{}, err
+	}
+	return g.Evaluate(snap, now), nil
+}
+
+func (s *Scheduler) graph(ctx context.Context, versionID int64) (*dag.Graph, error) {
+	s.mu.Lock()
+	g := s.graphs[versionID]
+	s.mu.Unlock()
+	if g != nil {
+		return g, nil
+	}
+	d, err := s.o.Catalog.Version(ctx, versionID)
+	if err != nil {
+		return nil, err
+	}
+	g = dag.NewGraph(d)
+	s.mu.Lock()
+	s.graphs[versionID] = g
+	s.mu.Unlock()
+	return g, nil
+}
+
+// tell writes the one line that each change of a run gets, and wakes the outbox.
+func (s *Scheduler) tell(r dag.ScheduledRun) {
+	if len(r.Decision.Events) > 0 {
+		s.o.OutboxWake.Signal()
+	}
+	if r.Decision.State == r.Run.State || !r.Decision.State.Finished() {
+		return
+	}
+	level := slog.LevelInfo
+	if r.Decision.State == dag.RunFailed {
+		level = slog.LevelError
+	}
+	s.o.Log.Log(context.Background(), level, "run "+string(r.Decision.State),
+		"dag_id", r.Run.DagID, "run_id", r.Run.RunID, "reason", r.Decision.Reason)
+}
+
+// Wait returns when something may be due: a signal, the earliest due time that
+// the tables know, or the poll interval.
+func (s *Scheduler) Wait(ctx context.Context) { s.waitFor(ctx, 0) }
+
+func (s *Scheduler) waitFor(ctx context.Context, failures int) {
+	d := s.o.Poll << min(failures, 3)
+	if failures == 0 {
+		if next, err := s.o.Store.NextWake(ctx); err == nil && !next.IsZero() {
+			if now, err := s.o.Store.Now(ctx); err == nil {
+				// What is due already but could not be done (a DAG at its run limit)
+				// must not make the loop spin.
+				if until := next.Sub(now); until > 0 {
+					d = min(d, until)
+				}
+			}
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.o.Wake:
+	case <-s.o.Clock.After(d):
+	}
+}

@@ -1,0 +1,236 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/operator"
+)
+
+// WorkerOptions is what a worker is made of. Fields without a default must be set.
+type WorkerOptions struct {
+	Store     WorkerStore
+	Settings  SettingsStore
+	Operators *operator.Registry
+	Clock     dag.Clock // default dag.SystemClock
+	Rand      dag.Rand  // default dag.SystemRand
+	Log       *slog.Logger
+
+	// ID names this worker in the tables, unique among all that ever ran.
+	ID       string
+	Hostname string
+	PID      int
+	// Queues to take from; empty takes from all.
+	Queues []string
+	// Concurrency is how many attempts run at once; default 16.
+	Concurrency int
+	// Lease is how long a claim holds without renewal; default 30 s.
+	Lease time.Duration
+	// Heartbeat is the time between renewals; default a third of Lease.
+	Heartbeat time.Duration
+	// Poll is how often an idle worker looks for work when nobody wakes it;
+	// default 500 ms.
+	Poll time.Duration
+	// DrainTimeout is how long running attempts may go on after a stop is asked
+	// for, before they are handed back; default 60 s.
+	DrainTimeout time.Duration
+	// OnlyRun restricts the worker to one run (its row id).
+	OnlyRun int64
+
+	// LogsDir is where attempts' logs lie; LogLimit bounds each.
+	LogsDir  string
+	LogLimit int64
+	// DagsFolder is the root of the DAG files; ScratchRoot holds attempts'
+	// temporary folders, default the system's.
+	DagsFolder  string
+	ScratchRoot string
+	// Installation tells this state database from others on the machine in the
+	// marker of child processes.
+	Installation string
+
+	// Wake wakes the worker: work may be queued. SchedulerWake and OutboxWake
+	// are signalled when results are written.
+	Wake, SchedulerWake, OutboxWake Wake
+	// OnProgress and OnEnd, when set, are told of running and ended attempts.
+	OnProgress func(dag.Claim, operator.Progress)
+	OnEnd      func(dag.Claim, dag.Result)
+}
+
+func (o WorkerOptions) withDefaults() WorkerOptions {
+	if o.Clock == nil {
+		o.Clock = dag.SystemClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = dag.SystemRand{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 16
+	}
+	if o.Lease <= 0 {
+		o.Lease = 30 * time.Second
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = o.Lease / 3
+	}
+	if o.Poll <= 0 {
+		o.Poll = 500 * time.Millisecond
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = 60 * time.Second
+	}
+	if o.Wake == nil {
+		o.Wake = NewWake()
+	}
+	return o
+}
+
+// Worker claims queued task instances and runs them, as many at once as it has
+// slots. It takes only what it can start at once.
+type Worker struct {
+	o     WorkerOptions
+	keep  *keeper
+	batch *batcher
+	slots chan struct{}
+	freed Wake
+}
+
+// NewWorker makes a worker; Run starts it.
+func NewWorker(o WorkerOptions) *Worker {
+	o = o.withDefaults()
+	return &Worker{
+		o:     o,
+		keep:  newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
+		batch: newBatcher(o.Store, o.Log, o.SchedulerWake, o.Lease),
+		slots: make(chan struct{}, o.Concurrency),
+		freed: NewWake(),
+	}
+}
+
+// Run claims and runs work until ctx ends, then drains: no new claims, running
+// attempts may finish within DrainTimeout and are handed back after it, and
+// every result is written before Run returns.
+func (w *Worker) Run(ctx context.Context) {
+	work := context.WithoutCancel(ctx) // running attempts outlive the request to stop
+	keeping, stopKeeping := context.WithCancel(work)
+	var loops, attempts sync.WaitGroup
+	loops.Go(func() { w.keep.run(keeping) })
+	loops.Go(func() { w.batch.run(work) })
+
+	w.claimLoop(ctx, work, &attempts)
+
+	drained := make(chan struct{})
+	go func() { attempts.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-w.o.Clock.After(w.o.DrainTimeout):
+		w.o.Log.Warn("the drain limit has passed; running attempts are stopped and handed back")
+		w.keep.cancelAll(operator.ErrStopping)
+		<-drained
+	}
+	close(w.batch.in)
+	stopKeeping()
+	loops.Wait()
+}
+
+func (w *Worker) claimLoop(ctx, work context.Context, attempts *sync.WaitGroup) {
+	failures := 0
+	for ctx.Err() == nil {
+		free := cap(w.slots) - len(w.slots)
+		got := 0
+		if free > 0 {
+			asked := w.o.Clock.Now()
+			claims, err := w.o.Store.Claim(ctx, dag.ClaimParams{
+				WorkerID: w.o.ID, Hostname: w.o.Hostname, PID: w.o.PID, Queues: w.o.Queues,
+				N: free, Lease: w.o.Lease, OnlyRun: w.o.OnlyRun,
+			})
+			switch {
+			case err == nil:
+				failures = 0
+			case ctx.Err() == nil:
+				failures++
+				w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)
+			}
+			for _, c := range claims {
+				w.slots <- struct{}{}
+				w.start(work, c, asked, attempts)
+			}
+			got = len(claims)
+		}
+		if got > 0 && got < free || got == 0 || len(w.slots) == cap(w.slots) {
+			w.wait(ctx, min(w.o.Poll<<min(failures, 4), 5*time.Second))
+		}
+	}
+}
+
+// wait returns when there may be something to do: a slot came free, somebody
+// signalled, or the poll interval passed.
+func (w *Worker) wait(ctx context.Context, poll time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-w.o.Wake:
+	case <-w.freed:
+	case <-w.o.Clock.After(poll):
+	}
+}
+
+// start runs one claim in a goroutine; its slot is free again when its result
+// is written, so that a worker never holds more than it has slots for.
+func (w *Worker) start(work context.Context, c dag.Claim, asked time.Time, attempts *sync.WaitGroup) {
+	ctx, cancel := context.WithCancelCause(work)
+	w.keep.add(c, asked, cancel)
+	attempts.Add(1)
+	release := func() {
+		w.keep.remove(c.ID)
+		cancel(nil)
+		<-w.slots
+		w.freed.Signal()
+		attempts.Done()
+	}
+	go func() {
+		result, ok := w.attempt(ctx, c)
+		if !ok { // the lease is gone: whoever took it over speaks for the instance
+			release()
+			return
+		}
+		w.batch.in <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {
+			if err == nil && st == dag.StaleFence {
+				w.o.Log.Warn("a result came too late: the instance was taken over or cleared", "task_instance", c.String(), "fence", c.Fence)
+			}
+			if err == nil && st == dag.Applied {
+				w.logEnd(c, result)
+				if len(result.Events) > 0 {
+					w.o.OutboxWake.Signal()
+				}
+				if w.o.OnEnd != nil {
+					w.o.OnEnd(c, result)
+				}
+			}
+			release()
+		}}
+	}()
+}
+
+// logEnd writes the one line that each state change gets.
+func (w *Worker) logEnd(c dag.Claim, r dag.Result) {
+	level := slog.LevelInfo
+	if r.State == dag.StateFailed {
+		level = slog.LevelError
+	}
+	attrs := []any{
+		"dag_id", c.DagID, "run_id", c.RunID, "task_id", c.TaskID, "map_index", c.MapIndex,
+		"try", r.Attempt.TryNumber, "fence", c.Fence, "state", string(r.State),
+	}
+	if r.Attempt.ErrorCode != "" {
+		attrs = append(attrs, "error_class", string(r.Attempt.ErrorClass), "error_code", r.Attempt.ErrorCode)
+	}
+	if r.NextTryAt != nil {
+		attrs = append(attrs, "next_try_at", r.NextTryAt.Format(time.RFC3339))
+	}
+	w.o.Log.Log(context.Background(), level, "task instance "+string(r.State), attrs...)
+}
