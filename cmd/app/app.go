@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/callbacks/command"
+	logcallback "github.com/airlock-dag/airlock/callbacks/log"
+	"github.com/airlock-dag/airlock/callbacks/webhook"
+	"github.com/airlock-dag/airlock/cmd/config"
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/bundle"
+	"github.com/airlock-dag/airlock/dag/load"
+	"github.com/airlock-dag/airlock/executor"
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/sql/store"
+)
+
+// The store is all that the loops ask for.
+var (
+	_ executor.CatalogStore   = (*store.Store)(nil)
+	_ executor.SchedulerStore = (*store.Store)(nil)
+	_ executor.WorkerStore    = (*store.Store)(nil)
+	_ executor.SettingsStore  = (*store.Store)(nil)
+	_ callbacks.Outbox        = (*store.Store)(nil)
+)
+
+// Options of New.
+type Options struct {
+	Config config.Config
+	Log    *slog.Logger // default: discarded
+	Clock  dag.Clock    // default dag.SystemClock
+	Rand   dag.Rand     // default dag.SystemRand
+	IDs    dag.IDSource // default dag.SystemIDs
+	// LookupEnv reads the environment for DAG files ($NAME in YAML).
+	LookupEnv func(string) (string, bool)
+	// Environment has the connections and variables of the environment, which
+	// win over stored ones.
+	Environment config.Environment
+	// Operators default to Operators().
+	Operators *operator.Registry
+}
+
+// App is one process of Airlock, wired and not yet running.
+type App struct {
+	o        Options
+	store    *store.Store
+	settings executor.SettingsStore
+	catalog  *executor.Catalog
+	source   *bundle.Folder
+	load     load.Options
+
+	schedulerWake, workerWake, outboxWake executor.Wake
+}
+
+// New opens the state database and puts the parts together. A SQLite database
+// is brought to the present schema; another must have it already.
+func New(ctx context.Context, o Options) (*App, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = dag.SystemClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = dag.SystemRand{}
+	}
+	if o.IDs == nil {
+		o.IDs = dag.SystemIDs{}
+	}
+	if o.LookupEnv == nil {
+		o.LookupEnv = func(string) (string, bool) { return "", false }
+	}
+	if o.Operators == nil {
+		o.Operators = Operators()
+	}
+	st, err := OpenStore(ctx, o.Config, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{
+		o: o, store: st, source: bundle.NewFolder(o.Config.DagsFolder),
+		settings:      o.Environment.Over(st),
+		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
+		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), outboxWake: executor.NewWake(),
+	}
+	a.catalog = executor.NewCatalog(executor.CatalogOptions{
+		Source: a.source, Catalog: st, Store: st, Load: a.load, Clock: o.Clock, Log: o.Log,
+		Poll: o.Config.Scheduler.DagsInterval, PauseNew: o.Config.PausedAtCreation, SchedulerWake: a.schedulerWake,
+	})
+	return a, nil
+}
+
+// OpenStore opens the state database that the settings name. SQLite is migrated
+// at once, in the folder that is made for it; a MySQL or MariaDB without the
+// schema is refused with a word on `airlock db migrate`.
+func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*store.Store, error) {
+	dsn := cfg.Database.Reveal()
+	embedded := strings.HasPrefix(dsn, "sqlite:")
+	if embedded {
+		if err := os.MkdirAll(cfg.Home, 0o750); err != nil {
+			return nil, &dag.Error{Code: dag.ErrInvalid, Op: "make AIRLOCK_HOME", Err: err, Hint: "set AIRLOCK_HOME to a folder that can be written"}
+		}
+	}
+	st, err := store.Open(ctx, dsn, store.Options{FernetKey: cfg.FernetKey.Reveal(), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if embedded {
+		if err := st.Migrate(ctx); err != nil {
+			_ = st.Close()
+			return nil, err
+		}
+		return st, nil
+	}
+	have, want, err := st.SchemaVersion(ctx)
+	if err == nil && have != want {
+		err = &dag.Error{Code: dag.ErrConflict, Op: "open the state database",
+			Err:  fmt.Errorf("its schema is version %d, this binary needs %d", have, want),
+			Hint: "run `airlock db migrate`"}
+		if have > want {
+			err = &dag.Error{Code: dag.ErrConflict, Op: "open the state database",
+				Err:  fmt.Errorf("its schema is version %d, this binary knows %d", have, want),
+				Hint: "use the newer airlock that wrote it"}
+		}
+	}
+	if err != nil {
+		_ = st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// LoadOptions is how DAG files are read with these settings.
+func LoadOptions(cfg config.Config, ops *operator.Registry, lookupEnv func(string) (string, bool), clock dag.Clock) load.Options {
+	return load.Options{
+		Specs: ops.Specs(), Callbacks: CallbackNames(), LookupEnv: lookupEnv,
+		DefaultTimezone: cfg.DefaultTimezone, Now: clock.Now,
+	}
+}
+
+// CallbackNames lists the notifiers that DAG files may name.
+func CallbackNames() []string { return []string{"command", "log", "webhook"} }
+
+// Store is the state database.
+func (a *App) Store() *store.Store { return a.store }
+
+// Catalog keeps the DAGs in step with the files.
+func (a *App) Catalog() *executor.Catalog { return a.catalog }
+
+// Settings are the connections and variables of environment and database.
+func (a *App) Settings() executor.SettingsStore { return a.settings }
+
+// Close closes the state database. The loops must have ended.
+func (a *App) Close() error { return a.store.Close() }
+
+// notifiers are the receivers of callback events.
+func (a *App) notifiers() []callbacks.Notifier {
+	return []callbacks.Notifier{webhook.New(), command.New(), logcallback.New(a.o.Log)}
+}
+
+func (a *App) installation() string {
+	abs, err := filepath.Abs(a.o.Config.Home)
+	if err != nil {
+		abs = a.o.Config.Home
+	}
+	return dag.PayloadHash([]byte(abs + "|" + a.o.Config.Database.Reveal()))[:12]
+}

@@ -1,0 +1,22 @@
+package app
+
+import (
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/executor/operator/bash"
+	"github.com/airlock-dag/airlock/executor/operator/branch"
+	"github.com/airlock-dag/airlock/executor/operator/empty"
+	"github.com/airlock-dag/airlock/executor/operator/probe"
+	"github.com/airlock-dag/airlock/executor/operator/python"
+	"github.com/airlock-dag/airlock/executor/operator/shortcircuit"
+	"github.com/airlock-dag/airlock/executor/operator/transcode"
+	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
+)
+
+// Operators is every operator that this binary has. A new operator is added
+// here, and nowhere else.
+func Operators() *operator.Registry {
+	return operator.NewRegistry(
+		bash.New(), branch.New(), empty.New(), &probe.Operator{}, python.New(),
+		shortcircuit.New(), transcode.New(), triggerdagrun.New(),
+	)
+}

@@ -1,0 +1,229 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// TestReport is what a test run did, in a shape that a person and a program can
+// read.
+type TestReport struct {
+	Run     dag.Run          `json:"run"`
+	Tasks   []TaskReport     `json:"tasks"`
+	Media   *MediaReport     `json:"media,omitempty"`
+	Merges  []MergeReport    `json:"merges,omitempty"`
+	Letters []dag.DeadLetter `json:"letters,omitempty"`
+	// Changed is false when every effect was there already: nothing was encoded
+	// and no row was written.
+	Changed bool `json:"changed"`
+	// Queries are the statements that show what was sealed.
+	Queries []string `json:"queries,omitempty"`
+}
+
+// TaskReport counts the instances of one task by state.
+type TaskReport struct {
+	TaskID   string            `json:"task_id"`
+	Operator string            `json:"operator"`
+	States   map[dag.State]int `json:"states"`
+}
+
+// MediaReport sums up the probe and transcode steps of a run.
+type MediaReport struct {
+	AssetsIn   int `json:"assets_in"`
+	Transcoded int `json:"transcoded"`
+	Skipped    int `json:"skipped"` // already there, verified by the manifest
+	Sealed     int `json:"sealed"`
+}
+
+// MergeReport is the accounting of one merge step.
+type MergeReport struct {
+	TaskID        string `json:"task_id"`
+	Read          int64  `json:"rows_read"`
+	Merged        int64  `json:"rows_merged"`
+	Unchanged     int64  `json:"rows_unchanged"`
+	Quarantined   int64  `json:"rows_quarantined"`
+	Superseded    int64  `json:"rows_superseded"`
+	WatermarkFrom any    `json:"watermark_from"`
+	WatermarkTo   any    `json:"watermark_to"`
+	BatchID       string `json:"batch_id"`
+	AlreadyDone   bool   `json:"already_done,omitempty"`
+}
+
+// report reads from the state database what a run did.
+func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport, error) {
+	run, err := a.store.Run(ctx, d.ID, runID)
+	if err != nil {
+		return TestReport{}, err
+	}
+	rep := TestReport{Run: run}
+	instances, err := a.store.Instances(ctx, dag.InstanceFilter{DagID: d.ID, RunID: runID, Limit: -1})
+	if err != nil {
+		return rep, err
+	}
+	xcoms, err := a.store.XComs(ctx, dag.XComFilter{DagID: d.ID, RunID: runID, Key: dag.XComReturnValue, Limit: -1})
+	if err != nil {
+		return rep, err
+	}
+	values := make(map[dag.TaskInstanceKey]json.RawMessage, len(xcoms))
+	for _, x := range xcoms {
+		values[x.TaskInstanceKey] = x.Value
+	}
+	if rep.Letters, err = a.store.Letters(ctx, dag.LetterFilter{DagID: d.ID, RunID: runID, Status: dag.LetterSealed, Limit: -1}); err != nil {
+		return rep, err
+	}
+	byTask := map[string]*TaskReport{}
+	for _, t := range d.Tasks {
+		rep.Tasks = append(rep.Tasks, TaskReport{TaskID: t.ID, Operator: t.Operator, States: map[dag.State]int{}})
+	}
+	for i := range rep.Tasks {
+		byTask[rep.Tasks[i].TaskID] = &rep.Tasks[i]
+	}
+	for _, ti := range instances {
+		if t := byTask[ti.TaskID]; t != nil {
+			t.States[ti.State]++
+		}
+		rep.add(ti, values[ti.TaskInstanceKey])
+	}
+	if len(rep.Letters) > 0 {
+		rep.Queries = append(rep.Queries, fmt.Sprintf(
+			"SELECT task_id, map_index, error_class, error_code, error_message FROM dead_letter WHERE dag_id = '%s' AND run_id = '%s'",
+			strings.ReplaceAll(d.ID, "'", "''"), strings.ReplaceAll(runID, "'", "''")))
+	}
+	for _, m := range rep.Merges {
+		if m.Quarantined > 0 {
+			rep.Queries = append(rep.Queries, fmt.Sprintf(
+				"SELECT source, source_line, column_name, error_code, error_message, raw FROM airlock_dead_letter_row WHERE batch_id = '%s'   -- in the target database",
+				strings.ReplaceAll(m.BatchID, "'", "''")))
+		}
+	}
+	return rep, nil
+}
+
+// add accounts for one instance.
+func (r *TestReport) add(ti dag.TaskInstance, value json.RawMessage) {
+	switch ti.Operator {
+	case "probe", "transcode":
+		if ti.State == dag.StateRemoved || ti.MapIndex < 0 && ti.State == dag.StateSkipped {
+			return // an expansion of length 0
+		}
+		if r.Media == nil {
+			r.Media = &MediaReport{}
+		}
+		if ti.Operator == "probe" {
+			r.Media.AssetsIn++
+		}
+		if ti.State == dag.StateFailed {
+			r.Media.Sealed++
+		}
+		var x struct {
+			Skipped bool `json:"skipped"`
+		}
+		if ti.Operator != "transcode" || ti.State != dag.StateSuccess || json.Unmarshal(value, &x) != nil {
+			return
+		}
+		if x.Skipped {
+			r.Media.Skipped++
+		} else {
+			r.Media.Transcoded++
+			r.Changed = true
+		}
+	case "merge":
+		m := MergeReport{TaskID: ti.TaskID}
+		if ti.State != dag.StateSuccess || json.Unmarshal(value, &m) != nil {
+			return
+		}
+		r.Merges = append(r.Merges, m)
+		r.Changed = r.Changed || m.Merged > 0 && !m.AlreadyDone
+	}
+}
+
+// Print writes the report for a person.
+func (r TestReport) Print(w io.Writer, where string) {
+	took := ""
+	if r.Run.StartDate != nil && r.Run.EndDate != nil {
+		took = " in " + r.Run.EndDate.Sub(*r.Run.StartDate).Round(10*time.Millisecond).String()
+	}
+	fmt.Fprintf(w, "\nRun %s of %s: %s%s\n\n", r.Run.RunID, r.Run.DagID, r.Run.State, took)
+
+	t := newTable(w, "task", "operator", "success", "skipped", "sealed", "upstream_failed")
+	for _, task := range r.Tasks {
+		t.AppendRow(table.Row{task.TaskID, task.Operator, task.States[dag.StateSuccess], task.States[dag.StateSkipped],
+			task.States[dag.StateFailed], task.States[dag.StateUpstreamFailed]})
+	}
+	t.Render()
+	if r.Media != nil {
+		fmt.Fprintln(w)
+		t := newTable(w, "media", "assets")
+		t.AppendRows([]table.Row{
+			{"assets in", r.Media.AssetsIn}, {"transcoded", r.Media.Transcoded},
+			{"skipped, already there", r.Media.Skipped}, {"sealed", r.Media.Sealed},
+		})
+		t.Render()
+	}
+	if len(r.Merges) > 0 {
+		fmt.Fprintln(w)
+		t := newTable(w, "rows", "read", "= merged", "+ unchanged", "+ quarantined", "+ superseded", "watermark from", "to")
+		for _, m := range r.Merges {
+			t.AppendRow(table.Row{m.TaskID, m.Read, m.Merged, m.Unchanged, m.Quarantined, m.Superseded, orDash(m.WatermarkFrom), orDash(m.WatermarkTo)})
+		}
+		t.Render()
+	}
+	if len(r.Letters) > 0 {
+		fmt.Fprintln(w)
+		t := newTable(w, "sealed", "class", "code", "attempts", "message")
+		letters := append([]dag.DeadLetter(nil), r.Letters...)
+		sort.Slice(letters, func(i, j int) bool {
+			a, b := letters[i], letters[j]
+			return a.TaskID < b.TaskID || a.TaskID == b.TaskID && a.MapIndex < b.MapIndex
+		})
+		for _, l := range letters {
+			name := l.TaskID
+			if l.MapIndex >= 0 {
+				name = fmt.Sprintf("%s[%d]", l.TaskID, l.MapIndex)
+			}
+			t.AppendRow(table.Row{name, l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.ErrorMessage, 90)})
+		}
+		t.Render()
+	}
+	if (r.Media != nil || len(r.Merges) > 0) && !r.Changed {
+		fmt.Fprintln(w, "\nNothing changed: every asset and every row was there already.")
+	}
+	if len(r.Queries) > 0 {
+		fmt.Fprintf(w, "\nAsk what was sealed (state database: %s):\n", where)
+		for _, q := range r.Queries {
+			fmt.Fprintln(w, "  "+q+";")
+		}
+	}
+}
+
+func newTable(w io.Writer, head ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row(head))
+	return t
+}
+
+func orDash(v any) any {
+	if v == nil || v == "" {
+		return "-"
+	}
+	return v
+}
+
+func firstLine(s string, most int) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/executor"
+)
+
+// parts are the loops of one process.
+type parts struct {
+	scheduler *executor.Scheduler
+	worker    *executor.Worker
+	outbox    *callbacks.Dispatcher
+}
+
+type partOptions struct {
+	onlyRun     int64
+	show        *display
+	queues      []string
+	concurrency int
+}
+
+// parts builds the loops; none runs yet.
+func (a *App) parts(o partOptions) parts {
+	cfg := a.o.Config
+	host := hostname()
+	id := host + "-" + a.o.IDs.NewID()[:12]
+	if o.queues == nil {
+		o.queues = cfg.Worker.Queues
+	}
+	if o.concurrency == 0 {
+		o.concurrency = cfg.Worker.Concurrency
+	}
+	log := a.o.Log
+	if o.show != nil { // the display tells how attempts end; the log would say it twice
+		log = slog.New(slog.DiscardHandler)
+	}
+	w := executor.WorkerOptions{
+		Store: a.store, Settings: a.settings, Operators: a.o.Operators, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
+		ID: id, Hostname: host, PID: os.Getpid(), Queues: o.queues, Concurrency: o.concurrency,
+		Lease: cfg.Worker.LeaseDuration, Heartbeat: cfg.Worker.HeartbeatInterval, Poll: cfg.Worker.PollInterval,
+		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun,
+		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
+		Wake: a.workerWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
+	}
+	if o.show != nil {
+		w.OnProgress, w.OnEnd = o.show.progress, o.show.end
+	}
+	return parts{
+		worker: executor.NewWorker(w),
+		scheduler: executor.NewScheduler(executor.SchedulerOptions{
+			Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
+			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass,
+			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun,
+			Wake: a.schedulerWake, WorkerWake: a.workerWake, OutboxWake: a.outboxWake,
+		}),
+		outbox: callbacks.New(callbacks.Options{
+			Outbox: a.store, Notifiers: a.notifiers(), Clock: a.o.Clock, Rand: a.o.Rand, Log: a.o.Log, Owner: id,
+			Settings: a.settings,
+			Poll:     cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
+		}),
+	}
+}
+
+// RunStandalone schedules and works in this process until ctx ends, then
+// drains: running tasks finish within the drain limit or are handed back.
+func (a *App) RunStandalone(ctx context.Context) error {
+	p := a.parts(partOptions{})
+	return a.runAll(ctx, p, true, true)
+}
+
+// RunScheduler schedules until ctx ends; workers run elsewhere.
+func (a *App) RunScheduler(ctx context.Context) error {
+	return a.runAll(ctx, a.parts(partOptions{}), true, false)
+}
+
+// RunWorker works until ctx ends. Queues and concurrency override the settings
+// when they are given.
+func (a *App) RunWorker(ctx context.Context, queues []string, concurrency int) error {
+	return a.runAll(ctx, a.parts(partOptions{queues: queues, concurrency: concurrency}), false, true)
+}
+
+// runAll runs the loops and ends them in order: first what makes new work, then
+// the work, then the messages about it.
+func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
+	a.o.Log.Info("airlock is up", "dags_folder", a.o.Config.DagsFolder, "database", a.o.Config.Database.String(),
+		"scheduler", schedule, "worker", work, "pid", os.Getpid())
+	var first sync.WaitGroup
+	if schedule {
+		first.Go(func() { a.catalog.Run(ctx) })
+		first.Go(func() { p.scheduler.Run(ctx) })
+	}
+	if work {
+		first.Go(func() { p.worker.Run(ctx) })
+	}
+	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDelivering()
+	var last sync.WaitGroup
+	var deliveryErr error
+	last.Go(func() { deliveryErr = p.outbox.Run(delivering) })
+
+	<-ctx.Done()
+	a.o.Log.Info("stopping: no new work; running tasks may finish", "limit", a.o.Config.Worker.DrainTimeout.String())
+	first.Wait()
+	stopDelivering()
+	last.Wait()
+	a.o.Log.Info("stopped")
+	return deliveryErr
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor"
+)
+
+// TestRequest asks for one run of a DAG in the foreground.
+type TestRequest struct {
+	DagID       string
+	LogicalDate *time.Time
+	Conf        json.RawMessage
+	// Out gets progress and lines; Terminal says that it can show bars.
+	Out      io.Writer
+	Terminal bool
+}
+
+// TestDAG runs a DAG once in this process, whether it is paused or not, and
+// reports when the run has ended and its callbacks are delivered. The run is an
+// ordinary one in the state database; other runs are left alone.
+func (a *App) TestDAG(ctx context.Context, r TestRequest) (TestReport, error) {
+	d, run, err := a.newTestRun(ctx, r)
+	if err != nil {
+		return TestReport{}, err
+	}
+	show := newProgress(r.Out, r.Terminal)
+	defer show.stop()
+	show.line("run %s of %s begins", run.RunID, run.DagID)
+
+	parts := a.parts(partOptions{onlyRun: run.ID, show: show})
+	ended, err := a.drive(ctx, parts, run)
+	show.stop()
+	if err != nil {
+		return TestReport{}, err
+	}
+	if !ended {
+		return TestReport{}, &dag.Error{Code: dag.ErrConflict, Op: "test " + d.ID, Err: fmt.Errorf("stopped before the run ended: %w", context.Cause(ctx)),
+			Hint: "its running tasks were handed back; `airlock dags test` starts a new run"}
+	}
+	if err := parts.outbox.Drain(ctx); err != nil {
+		return TestReport{}, err
+	}
+	return a.report(ctx, d, run.RunID)
+}
+
+// newTestRun loads the DAG's file, stores its version and makes the run.
+func (a *App) newTestRun(ctx context.Context, r TestRequest) (*dag.DAG, dag.Run, error) {
+	res, err := a.catalog.Sync(ctx)
+	if err != nil {
+		return nil, dag.Run{}, err
+	}
+	d := find(res.DAGs, r.DagID)
+	if d == nil {
+		return nil, dag.Run{}, noSuchDAG("test", r.DagID, res)
+	}
+	rows, err := a.store.DAGRows(ctx, dag.DAGFilter{IDs: []string{r.DagID}})
+	if err != nil || len(rows) == 0 {
+		return nil, dag.Run{}, fmt.Errorf("the synced DAG is not in the state database: %w", err)
+	}
+	now, err := a.store.Now(ctx)
+	if err != nil {
+		return nil, dag.Run{}, err
+	}
+	if r.LogicalDate == nil {
+		r.LogicalDate = &now
+	}
+	nr, err := executor.ManualRun(ctx, a.store, rows[0], executor.ManualRunRequest{
+		LogicalDate: r.LogicalDate, Conf: r.Conf, TriggeredBy: "test", Now: now, IDs: a.o.IDs,
+	})
+	if err != nil {
+		return nil, dag.Run{}, err
+	}
+	made, err := a.store.CreateRuns(ctx, []dag.NewRun{nr})
+	if err != nil {
+		return nil, dag.Run{}, err
+	}
+	if made[0].Existed {
+		return nil, dag.Run{}, &dag.Error{Code: dag.ErrExists, Op: "test " + d.ID,
+			Err:  fmt.Errorf("run %s has this logical date already", made[0].Run.RunID),
+			Hint: "give another date, or clear that run's tasks with `airlock tasks clear`"}
+	}
+	return d, made[0].Run, nil
+}
+
+// drive runs a scheduler and a worker on one run until it ends or ctx does.
+func (a *App) drive(ctx context.Context, p parts, run dag.Run) (ended bool, err error) {
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.worker.Run(working)
+	}()
+	delivering := make(chan struct{})
+	go func() {
+		defer close(delivering)
+		_ = p.outbox.Run(working)
+	}()
+	for ctx.Err() == nil {
+		busy, perr := p.scheduler.Pass(ctx)
+		if perr != nil && ctx.Err() == nil {
+			err = perr
+			break
+		}
+		now, rerr := a.store.Run(ctx, run.DagID, run.RunID)
+		if rerr == nil && now.State.Finished() {
+			ended = true
+			break
+		}
+		if !busy {
+			p.scheduler.Wait(ctx)
+		}
+	}
+	stop()
+	<-done
+	<-delivering
+	return ended, err
+}
