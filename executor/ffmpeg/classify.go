@@ -45,9 +45,15 @@ func (e *StopError) Error() string { return e.Message }
 // A process that was ended for a cause other than a StopError (a timeout, a
 // lost lease) is for the caller to name: Classify gives FFMPEG_STOPPED for it.
 func (e Ending) Classify() *dag.TaskError {
-	fail := e.classify()
+	fail, _ := e.Explain()
+	return fail
+}
+
+// Explain is Classify with the evidence that decided, a sentence each.
+func (e Ending) Explain() (*dag.TaskError, []string) {
+	fail, why := e.classify()
 	if fail == nil {
-		return nil
+		return nil, why
 	}
 	if fail.Stack == "" {
 		fail.Stack = tailOf(e.Stderr, dag.MaxStackTrace)
@@ -58,30 +64,33 @@ func (e Ending) Classify() *dag.TaskError {
 		code := e.Result.ExitCode
 		fail.ExitCode = &code
 	}
-	return fail
+	return fail, why
 }
 
-func (e Ending) classify() *dag.TaskError {
+func (e Ending) classify() (fail *dag.TaskError, why []string) {
+	say := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
 	// 1. What we did.
 	if e.Result.Stopped != nil {
 		var stop *StopError
 		if errors.As(e.Result.Stopped, &stop) {
-			return &dag.TaskError{Class: stop.Class, Code: stop.Code, Message: stop.Message, Hint: stop.Hint}
+			return &dag.TaskError{Class: stop.Class, Code: stop.Code, Message: stop.Message, Hint: stop.Hint},
+				say("Airlock ended ffmpeg: %s", stop.Message)
 		}
-		return &dag.TaskError{Class: dag.ClassTransient, Code: CodeStopped, Message: "ffmpeg was stopped: " + e.Result.Stopped.Error()}
+		return &dag.TaskError{Class: dag.ClassTransient, Code: CodeStopped, Message: "ffmpeg was stopped: " + e.Result.Stopped.Error()},
+			say("Airlock ended ffmpeg: %v", e.Result.Stopped)
 	}
 	// 2. A signal from somebody else.
 	if e.Result.Signal != 0 {
-		return e.signalled()
+		return e.signalled(), say("%s ended ffmpeg, and Airlock did not send it", fault.SignalName(e.Result.Signal))
 	}
 	lines, table := errorLines(e.Stderr), Signatures()
 	if e.Result.ExitCode == 0 {
 		for i := len(lines) - 1; i >= 0; i-- {
 			if s := match(table, lines[i], e.Version.Major, 1); s != nil && s.Code == CodeNoSpace {
-				return fromSignature(s, lines[i])
+				return fromSignature(s, lines[i]), say("ffmpeg ended with 0 and said %q", lines[i])
 			}
 		}
-		return nil
+		return nil, say("ffmpeg ended with 0: the output decides")
 	}
 	// 3. Its own words.
 	for rank := 1; rank <= LastRank; rank++ {
@@ -90,17 +99,18 @@ func (e Ending) classify() *dag.TaskError {
 			if s == nil {
 				continue
 			}
+			why := say("the line %q has the signature /%s/ (rank %d)", lines[i], s.Pattern, rank)
 			if s.Code == CodeInputMissing && e.Output != "" && strings.Contains(lines[i], e.Output) {
 				return &dag.TaskError{
 					Class: dag.ClassConfiguration, Code: CodeOutputDirMissing,
 					Message: message(lines[i]), Hint: "make the output folder",
-				}
+				}, append(why, "the line is about the output")
 			}
-			return fromSignature(s, lines[i])
+			return fromSignature(s, lines[i]), why
 		}
 	}
 	// 4. The exit status.
-	return e.byExitCode(lines)
+	return e.byExitCode(lines), say("no line has a known signature: exit status %d of ffmpeg %d decides", e.Result.ExitCode, e.Version.Major)
 }
 
 func (e Ending) signalled() *dag.TaskError {

@@ -157,6 +157,16 @@ func TestEvidenceHasAnOrder(t *testing.T) {
 	require.Equal(t, "FFMPEG_FAILED", e.Classify().Code)
 }
 
+func TestExplainNamesTheEvidence(t *testing.T) {
+	t.Parallel()
+	fail, why := recording(t, "9.0", "truncated_no_moov").Explain()
+	require.Equal(t, "TRUNCATED", fail.Code)
+	require.Contains(t, why[0], "moov atom not found")
+	fail, why = recording(t, "9.0", "good").Explain()
+	require.Nil(t, fail)
+	require.Contains(t, why[0], "output decides")
+}
+
 func TestSignatureTableIsSound(t *testing.T) {
 	t.Parallel()
 	code := regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
