@@ -11,7 +11,6 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	probestep "github.com/airlock-dag/airlock/executor/operator/probe"
-	"github.com/airlock-dag/airlock/executor/operator/transcode"
 )
 
 // The files that examples/media_ingest.yml works on end as its comments say,
@@ -47,7 +46,7 @@ func TestExampleInbox(t *testing.T) {
 					"asset": asJSON(t, out.ReturnValue), "profile": "h264-720p", "output_dir": catalogue,
 					"accelerator": "auto", "fallback": "on_capability", "verify": "packets", "max_decode_errors": 0,
 				})
-				out = transcode.New().Run(t.Context(), f.Task)
+				out = step().Run(t.Context(), f.Task)
 			}
 			if code == "" {
 				require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)

@@ -170,7 +170,7 @@ func TestBrokenVideos(t *testing.T) {
 	} {
 		for _, verify := range []string{"duration", "packets"} {
 			f := attempt(t, map[string]any{"path": filepath.Join(dir, name), "verify": verify})
-			res := transcode.New().Run(t.Context(), f.Task)
+			res := step().Run(t.Context(), f.Task)
 			if code == "" {
 				require.Equal(t, dag.OutcomeSuccess, res.Kind, "%v", res.Err)
 				continue

@@ -35,7 +35,7 @@ func again(t testing.TB, f *operatortest.Fixture, changes map[string]any) *opera
 
 func succeed(t testing.TB, f *operatortest.Fixture) *transcode.Result {
 	t.Helper()
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := step().Run(t.Context(), f.Task)
 	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
 	res, ok := out.ReturnValue.(*transcode.Result)
 	require.True(t, ok)
@@ -99,7 +99,7 @@ func TestOnlyAProvedOutputIsSkipped(t *testing.T) {
 			}
 			f = again(t, f, c.changes)
 			if name == "another encoder is required" { // which this ffmpeg need not have
-				out := transcode.New().Run(t.Context(), f.Task)
+				out := step().Run(t.Context(), f.Task)
 				require.Contains(t, f.Output.String(), c.log)
 				require.Equal(t, "NO_USABLE_ENCODER", out.Err.Code)
 				require.Equal(t, first.OutputSHA256, hashOf(t, first.Path), "the old output is still there")
@@ -149,7 +149,7 @@ func TestLeaseIsAskedBeforeThePublicNameChanges(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4")})
 	f.Lost = true
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := step().Run(t.Context(), f.Task)
 	require.Equal(t, dag.OutcomeFailed, out.Kind)
 	require.Equal(t, "LEASE_LOST", out.Err.Code)
 	nothingPublished(t, f)
@@ -255,7 +255,7 @@ h264-720p: {video: {codec: hevc, quality: 30}}
 		require.ErrorContains(t, err, want, text)
 		f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "profile": "h264-720p"})
 		f.Dir = dir
-		out := transcode.New().Run(t.Context(), f.Task)
+		out := step().Run(t.Context(), f.Task)
 		require.Equal(t, "INVALID_ARGUMENT", out.Err.Code, text)
 	}
 }
@@ -270,7 +270,7 @@ func TestBuiltInProfilesEncode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "profile": name, "accelerator": "auto"})
-			out := transcode.New().Run(t.Context(), f.Task)
+			out := step().Run(t.Context(), f.Task)
 			if out.Err != nil && out.Err.Class == dag.ClassCapability {
 				t.Skipf("this ffmpeg cannot: %v", out.Err)
 			}
@@ -298,13 +298,13 @@ func TestScalesDownAndNeverUp(t *testing.T) {
 func TestInputThatIsNotTheProbedOne(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"asset": map[string]any{"path": media(t, "good.mp4"), "asset_sha256": strings.Repeat("ab", 32)}})
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := step().Run(t.Context(), f.Task)
 	require.Equal(t, "HASH_MISMATCH", out.Err.Code)
 	require.Equal(t, dag.ClassPoison, out.Err.Class)
 
 	for _, asset := range []any{7, []any{}, map[string]any{}, map[string]any{"path": "x", "asset_sha256": "../../etc"}, "{broken"} {
 		f = attempt(t, map[string]any{"asset": asset})
-		out = transcode.New().Run(t.Context(), f.Task)
+		out = step().Run(t.Context(), f.Task)
 		require.Equal(t, "INVALID_ARGUMENT", out.Err.Code, "%v", asset)
 	}
 }
@@ -312,7 +312,7 @@ func TestInputThatIsNotTheProbedOne(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "min_free": 1 << 60})
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := step().Run(t.Context(), f.Task)
 	require.Equal(t, "NO_SPACE", out.Err.Code, "found before anything is encoded")
 	require.Equal(t, dag.ClassTransient, out.Err.Class)
 
@@ -330,7 +330,7 @@ func TestDiskFull(t *testing.T) {
 	require.NoError(t, err, string(text))
 	large := fast(map[string]any{"audio": map[string]any{"codec": "aac", "bitrate": "256k", "channels": 2}})
 	f = attempt(t, map[string]any{"path": in, "profile": large, "output_dir": dir, "min_free": 0})
-	out = transcode.New().Run(t.Context(), f.Task)
+	out = step().Run(t.Context(), f.Task)
 	require.Equal(t, "NO_SPACE", out.Err.Code, "%v\n%s", out.Err, f.Output)
 	require.Equal(t, dag.ClassTransient, out.Err.Class)
 	nothingPublished(t, f)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,10 @@ func fast(changes map[string]any) map[string]any {
 	maps.Copy(p, changes)
 	return p
 }
+
+// step is an operator that the tests share, as the attempts of one worker do:
+// it tries each encoder once.
+var step = sync.OnceValue(transcode.New)
 
 // attempt makes the fixture of a step with an output folder of its own.
 func attempt(t testing.TB, args map[string]any) *operatortest.Fixture {
@@ -125,7 +130,7 @@ func TestSamples(t *testing.T) {
 			args := map[string]any{"path": media(t, c.file)}
 			maps.Copy(args, c.args)
 			f := attempt(t, args)
-			out := transcode.New().Run(t.Context(), f.Task)
+			out := step().Run(t.Context(), f.Task)
 			if c.code != "" {
 				require.Equal(t, dag.OutcomeFailed, out.Kind)
 				require.Equal(t, c.code, out.Err.Code, "%v\n%s", out.Err, f.Output)
@@ -161,7 +166,7 @@ func TestResultAndManifestAreWhatTheContractNames(t *testing.T) {
 	t.Parallel()
 	in := media(t, "good.mp4")
 	f := attempt(t, map[string]any{"asset": map[string]any{"path": in, "asset_sha256": hashOf(t, in), "codec": "h264"}})
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := step().Run(t.Context(), f.Task)
 	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v", out.Err)
 	data, err := json.Marshal(out.ReturnValue)
 	require.NoError(t, err)
