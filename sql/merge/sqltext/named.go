@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bind turns :name parameters into question marks and gives their values in
+// Bind turns :name and %(name)s parameters into question marks and gives their values in
 // order. A parameter without a value is an *Error. Names that are never used
 // are reported in unused, sorted.
 func (f Flavour) Bind(source string, values map[string]any) (sql string, args []any, unused []string, err error) {
@@ -17,15 +17,18 @@ func (f Flavour) Bind(source string, values map[string]any) (sql string, args []
 	used := map[string]bool{}
 	var b strings.Builder
 	at := 0
-	for _, t := range tokens {
+	for i, t := range tokens {
+		name, end := t.Name(), t.Pos+len(t.Text)
 		if t.Kind != Param {
-			continue
+			if name, end = pyformat(tokens[i:]); name == "" {
+				continue
+			}
 		}
-		v, ok := values[t.Name()]
+		v, ok := values[name]
 		if !ok {
-			return "", nil, nil, At(source, t.Pos, "the parameter :%s has no value", t.Name())
+			return "", nil, nil, At(source, t.Pos, "the parameter :%s has no value", name)
 		}
-		used[t.Name()] = true
+		used[name] = true
 		b.WriteString(source[at:t.Pos])
 		if list, isList := v.([]any); isList {
 			if len(list) == 0 {
@@ -37,7 +40,7 @@ func (f Flavour) Bind(source string, values map[string]any) (sql string, args []
 			b.WriteByte('?')
 			args = append(args, v)
 		}
-		at = t.Pos + len(t.Text)
+		at = end
 	}
 	b.WriteString(source[at:])
 	for name := range values {
@@ -47,6 +50,20 @@ func (f Flavour) Bind(source string, values map[string]any) (sql string, args []
 	}
 	sort.Strings(unused)
 	return b.String(), args, unused, nil
+}
+
+// pyformat reads %(name)s, as Python's drivers write a parameter, at the front
+// of tokens; the empty name when it is something else.
+func pyformat(tokens []Token) (name string, end int) {
+	if len(tokens) < 5 || tokens[0].Text != "%" || tokens[1].Text != "(" || tokens[2].Kind != Word || tokens[3].Text != ")" || tokens[4].Text != "s" {
+		return "", 0
+	}
+	for i := range 4 {
+		if tokens[i+1].Pos != tokens[i].Pos+len(tokens[i].Text) {
+			return "", 0
+		}
+	}
+	return tokens[2].Text, tokens[4].Pos + 1
 }
 
 // BindList turns the values of a list into the arguments of a source with that
