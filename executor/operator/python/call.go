@@ -155,7 +155,11 @@ func makeRequest(t *operator.Task, mode Mode) (request, *dag.TaskError) {
 		Mode: mode, OpArgs: []any{}, OpKwargs: map[string]any{}, TemplatesDict: t.Args["templates_dict"],
 		RunType: string(t.Run.Type), Owner: t.Def.Owner, Conf: conf(t),
 		KeepValue: t.Def.DoXComPush || mode == ModeChoice, MultipleOutputs: t.Def.MultipleOutputs && mode == ModeValue,
-		Path: searchPath(t), Context: contextOf(t),
+		Path: searchPath(t),
+	}
+	var err error
+	if req.Context, err = contextOf(t); err != nil {
+		return bad("%v", err)
 	}
 	dotted, _ := t.Args["python_callable"].(string)
 	file, _ := t.Args["python_callable_file"].(string)

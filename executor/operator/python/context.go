@@ -3,19 +3,23 @@ package python
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag/render"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/command"
 )
 
 // contextOf is what a callable can ask for by the names of its parameters, in
 // Airflow's names. Dates become datetime objects in the runner.
-func contextOf(t *operator.Task) map[string]any {
+func contextOf(t *operator.Task) (map[string]any, error) {
+	params, err := render.MergeParams(t.DAG, t.Def, t.Run.Conf)
+	if err != nil {
+		return nil, err
+	}
 	c := map[string]any{
 		"dag_id": t.TI.DagID, "task_id": t.TI.TaskID, "run_id": t.TI.RunID,
-		"map_index": t.TI.MapIndex, "try_number": t.TI.TryNumber, "params": params(t),
+		"map_index": t.TI.MapIndex, "try_number": t.TI.TryNumber, "params": params,
 	}
 	if d := t.Run.LogicalDate; d != nil {
 		utc := d.UTC()
@@ -34,19 +38,7 @@ func contextOf(t *operator.Task) map[string]any {
 	if d := t.Run.DataIntervalEnd; d != nil {
 		c["data_interval_end"] = command.ISO(*d)
 	}
-	return c
-}
-
-// params are the DAG's defaults, over them the task's, over those the run's
-// conf.
-func params(t *operator.Task) map[string]any {
-	out := map[string]any{}
-	maps.Copy(out, t.DAG.Params)
-	maps.Copy(out, t.Def.Params)
-	if m, ok := conf(t).(map[string]any); ok {
-		maps.Copy(out, m)
-	}
-	return out
+	return c, nil
 }
 
 // conf is the run's conf, an empty object when there is none.
