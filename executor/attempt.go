@@ -19,9 +19,11 @@ import (
 	"github.com/airlock-dag/airlock/executor/proc"
 )
 
-// attempt runs one claim to its end and decides what becomes of it. ok is false
-// when the lease was lost: then nothing may be written.
-func (w *Worker) attempt(ctx context.Context, c dag.Claim) (result dag.Result, ok bool) {
+// attempt runs one claim to its end and decides what becomes of it. When the
+// lease was lost the result is made all the same: the fence keeps it from being
+// written over somebody else's, and for a cleared instance it says that the old
+// attempt has stopped.
+func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) {
 	start := w.o.Clock.Now()
 	logPath := LogPath(c.TaskInstanceKey, c.TryNumber)
 	in := Ending{Claim: c, Start: start, LogPath: logPath, WorkerID: w.o.ID, Hostname: w.o.Hostname}
@@ -41,18 +43,15 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (result dag.Result, o
 	}
 	in.End = w.o.Clock.Now()
 
-	switch context.Cause(ctx) {
-	case operator.ErrLeaseLost, operator.ErrCleared:
-		fmt.Fprintf(log, "airlock: stopped, %v: this attempt's result is not written\n", context.Cause(ctx))
-		return dag.Result{}, false
-	case operator.ErrStopping:
-		if in.Outcome.Kind == dag.OutcomeFailed {
+	if cause := context.Cause(ctx); in.Outcome.Kind == dag.OutcomeFailed && cause != nil {
+		in.Outcome = dag.Failed(fault.Stopped(cause))
+		if errors.Is(cause, operator.ErrStopping) {
 			in.Outcome = dag.Outcome{Kind: dag.OutcomeReleased}
 		}
 	}
-	result = Decide(in, w.o.Rand)
+	result := Decide(in, w.o.Rand)
 	writeEnd(log, in, result)
-	return result, true
+	return in, result
 }
 
 // writeEnd tells the reader of the log how the attempt ended and what is next.

@@ -67,7 +67,14 @@ type Scheduler struct {
 	o      SchedulerOptions
 	mu     sync.Mutex
 	graphs map[int64]*dag.Graph // by version id; versions are immutable
+
+	looked  time.Time // when dueness and leases were last looked at
+	skipped bool      // the last pass did not look
 }
+
+// lookEvery bounds how often a busy scheduler asks for due DAGs and ended
+// leases: moving runs forward must not pay for it in every pass.
+const lookEvery = 20 * time.Millisecond
 
 // NewScheduler makes a scheduler; Run starts it.
 func NewScheduler(o SchedulerOptions) *Scheduler {
@@ -95,16 +102,22 @@ func (s *Scheduler) Run(ctx context.Context) {
 // Pass does everything that is due once; busy tells that there may be more to
 // do at once.
 func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
-	if s.o.OnlyRun == 0 {
-		made, err := s.createDueRuns(ctx)
-		if err != nil {
+	now := s.o.Clock.Now()
+	since := now.Sub(s.looked)
+	s.skipped = since >= 0 && since < lookEvery // a clock that was set back must not stop it
+	reaped := 0
+	if !s.skipped {
+		s.looked = now
+		if s.o.OnlyRun == 0 {
+			made, err := s.createDueRuns(ctx)
+			if err != nil {
+				return false, err
+			}
+			busy = made > 0
+		}
+		if reaped, err = s.reap(ctx); err != nil {
 			return false, err
 		}
-		busy = busy || made > 0
-	}
-	reaped, err := s.reap(ctx)
-	if err != nil {
-		return false, err
 	}
 	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
 	if err != nil {
@@ -174,7 +187,11 @@ func (s *Scheduler) Wait(ctx context.Context) { s.waitFor(ctx, 0) }
 
 func (s *Scheduler) waitFor(ctx context.Context, failures int) {
 	d := s.o.Poll << min(failures, 3)
-	if failures == 0 {
+	switch {
+	case failures > 0:
+	case s.skipped:
+		d = lookEvery
+	default:
 		if next, err := s.o.Store.NextWake(ctx); err == nil && !next.IsZero() {
 			if now, err := s.o.Store.Now(ctx); err == nil {
 				// What is due already but could not be done (a DAG at its run limit)

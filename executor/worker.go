@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
 
@@ -193,27 +194,45 @@ func (w *Worker) start(work context.Context, c dag.Claim, asked time.Time, attem
 		attempts.Done()
 	}
 	go func() {
-		result, ok := w.attempt(ctx, c)
-		if !ok { // the lease is gone: whoever took it over speaks for the instance
-			release()
-			return
-		}
+		in, result := w.attempt(ctx, c)
 		w.batch.in <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {
-			if err == nil && st == dag.StaleFence {
-				w.o.Log.Warn("a result came too late: the instance was taken over or cleared", "task_instance", c.String(), "fence", c.Fence)
+			if err == nil && st == dag.Refused {
+				go w.writeRefused(in, release) // not from the batcher's own goroutine: it reads what this sends
+				return
 			}
-			if err == nil && st == dag.Applied {
-				w.logEnd(c, result)
-				if len(result.Events) > 0 {
-					w.o.OutboxWake.Signal()
-				}
-				if w.o.OnEnd != nil {
-					w.o.OnEnd(c, result)
-				}
-			}
+			w.written(c, result, st, err)
 			release()
 		}}
 	}()
+}
+
+// writeRefused ends an attempt whose result the database does not take: it is
+// sealed without what could not be stored.
+func (w *Worker) writeRefused(in Ending, release func()) {
+	in.Outcome = dag.Failed(fault.New(fault.CodeXComTooLarge, "the state database refuses what the attempt left: a value is larger than the server allows"))
+	in.Args, in.Detail, in.Claim.Payload = nil, nil, nil
+	result := Decide(in, w.o.Rand)
+	w.batch.in <- pending{result: result, claim: in.Claim, done: func(st dag.ApplyStatus, err error) {
+		w.written(in.Claim, result, st, err)
+		release()
+	}}
+}
+
+// written tells the log, the outbox and whoever watches what became of a result.
+func (w *Worker) written(c dag.Claim, r dag.Result, st dag.ApplyStatus, err error) {
+	switch {
+	case err != nil: // the batcher has said so
+	case st == dag.StaleFence:
+		w.o.Log.Warn("a result came too late: the instance was taken over or cleared", "task_instance", c.String(), "fence", c.Fence)
+	case st == dag.Applied:
+		w.logEnd(c, r)
+		if len(r.Events) > 0 {
+			w.o.OutboxWake.Signal()
+		}
+		if w.o.OnEnd != nil {
+			w.o.OnEnd(c, r)
+		}
+	}
 }
 
 // logEnd writes the one line that each state change gets.
