@@ -31,10 +31,10 @@ type Input struct {
 	Variables func() map[string]string
 	// Connection finds a connection; it is called when conn.NAME is read.
 	Connection func(id string) (dag.Connection, error)
-	// XCom reads one value of the tasks named: without map indexes that of an
-	// unmapped task or the list of a mapped one, with one index its value, with
-	// several a list. taskIDs has always one entry; dagID is never empty when DAG
-	// or Run is set. It returns JSON types; nil when there is no value.
+	// XCom reads one value of one task: taskIDs has one entry and mapIndexes at
+	// most one; without an index it is the value of an unmapped task or the list
+	// of a mapped one. dagID is what the template says, else the instance's. It
+	// returns JSON types; nil when there is no value.
 	XCom func(taskIDs []string, key string, dagID string, mapIndexes []int) (any, error)
 	// PreviousSuccess is the last successful run before this one, for
 	// prev_data_interval_start_success and its like. It is called when first

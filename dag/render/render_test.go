@@ -121,6 +121,7 @@ func TestString(t *testing.T) {
 		"{{ ti.xcom_pull(task_ids='gone') }}":                  "None",
 		"{{ ti.xcom_pull(task_ids='gone', default=5) }}":       "5",
 		"{{ ti.xcom_pull(task_ids='m', map_indexes=3) }}":      "30",
+		"{{ ti.xcom_pull(task_ids='m', map_indexes=[2]) }}":    "[20]",
 		"{{ ti.xcom_pull(task_ids='a', dag_id='other').dag }}": "other",
 
 		"{{ macros.ds_add('2026-01-31', 1) }} {{ macros.ds_add(ds, -1) }}": "2026-02-01 2025-12-31",

@@ -32,8 +32,9 @@ type PlannedRetry struct {
 const maxPlanned = 10_000
 
 // Plan lists the retries of a task instance whose first attempt failed at end,
-// if every further attempt fails as soon as it starts, with no error code of
-// its own. A policy with more than ten thousand retries shows the first ten
+// if every further attempt fails as soon as it starts. To plan for an error
+// code, give a policy whose Class is ClassFor and whose Retries is RetriesFor
+// of that code. A policy with more than ten thousand retries shows the first ten
 // thousand.
 func Plan(p dag.RetryPolicy, dagID, taskID string, logical *time.Time, end time.Time) []PlannedRetry {
 	n := min(max(p.Retries, 0), maxPlanned)

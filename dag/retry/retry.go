@@ -73,14 +73,18 @@ func Next(p dag.RetryPolicy, a Attempt, rnd dag.Rand) Delay {
 	})
 }
 
-// ClassFor is the class policy that decides for an error code: the queue's,
-// with the fields laid over it that the code's own entry sets. It is nil when
-// Airflow's formula decides. An entry without a queue's policy below it takes
-// what it does not set from retry_delay and max_retry_delay, with full jitter.
+// ClassFor is the class policy that decides for an error code; nil when
+// Airflow's formula decides. The code's entry wins as a whole when it is
+// complete, as the loader makes it: with a base and a jitter. Otherwise the
+// fields that it sets are laid over the queue's policy or, where there is
+// none, over retry_delay and max_retry_delay with full jitter.
 func ClassFor(p dag.RetryPolicy, code string) *dag.ClassPolicy {
 	entry, narrowed := p.ByCode[code]
 	if !narrowed || code == "" {
 		return p.Class
+	}
+	if complete(entry) {
+		return &entry
 	}
 	c := dag.ClassPolicy{MaxRetries: p.Retries, BackoffBase: p.Delay, BackoffMax: p.MaxDelay, Jitter: dag.JitterFull}
 	if p.Class != nil {
@@ -104,11 +108,6 @@ func ClassFor(p dag.RetryPolicy, code string) *dag.ClassPolicy {
 	return &c
 }
 
-// Retries is the failures budget for an error code: the policy's, or less
-// where the code's entry allows less.
-func Retries(p dag.RetryPolicy, code string) int {
-	if entry, ok := p.ByCode[code]; ok && code != "" && entry.MaxRetries > 0 {
-		return min(p.Retries, entry.MaxRetries)
-	}
-	return p.Retries
-}
+// complete tells whether an entry says everything, so that a zero in it means
+// zero and not "as the queue's".
+func complete(c dag.ClassPolicy) bool { return c.BackoffBase > 0 && c.Jitter != "" }

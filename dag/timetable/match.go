@@ -1,0 +1,169 @@
+package timetable
+
+import (
+	"math/bits"
+	"time"
+)
+
+// matchesDay tells whether the cron text names a day at all.
+func (c *cronSpec) matchesDay(year int, month time.Month, day int) bool {
+	if c.month&(1<<month) == 0 {
+		return false
+	}
+	last := daysIn(year, month)
+	dom := c.dom&(1<<day) != 0 || c.lastDom && day == last
+	weekday := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Weekday())
+	dow := c.dow&(1<<weekday) != 0 ||
+		c.nth[weekday]&(1<<((day-1)/7+1)) != 0 ||
+		c.lastDow&(1<<weekday) != 0 && day+7 > last
+	switch {
+	case c.domStar:
+		return dow
+	case c.dowStar:
+		return dom
+	default:
+		return dom || dow
+	}
+}
+
+func daysIn(year int, month time.Month) int {
+	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// everFires looks for a matching day in 400 years, the calendar's period.
+func (c *cronSpec) everFires() bool {
+	for y := 2000; y < 2400; y++ {
+		for m := time.January; m <= time.December; m++ {
+			if c.month&(1<<m) == 0 {
+				continue
+			}
+			for d := 1; d <= daysIn(y, m); d++ {
+				if c.matchesDay(y, m, d) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// searchYears bounds a search: 29 February can be eight years away, the fifth
+// Monday of a February forty.
+const searchYears = 50
+
+// nextWall is the first match strictly after t on a clock without a zone
+// (UTC stands for it); zero when there is none.
+func (c *cronSpec) nextWall(t time.Time) time.Time {
+	t = t.Truncate(time.Second).Add(time.Second)
+	y, m, d := t.Date()
+	clock := t.Hour()*3600 + t.Minute()*60 + t.Second()
+	limit := y + searchYears
+	for y <= limit {
+		if c.month&(1<<m) == 0 {
+			y, m, d, clock = nextMonth(y, m)
+			continue
+		}
+		if d > daysIn(y, m) {
+			y, m, d, clock = nextMonth(y, m)
+			continue
+		}
+		if c.matchesDay(y, m, d) {
+			if s := c.nextClock(clock); s >= 0 {
+				return time.Date(y, m, d, 0, 0, s, 0, time.UTC)
+			}
+		}
+		d++
+		clock = 0
+	}
+	return time.Time{}
+}
+
+func nextMonth(y int, m time.Month) (int, time.Month, int, int) {
+	if m == time.December {
+		return y + 1, time.January, 1, 0
+	}
+	return y, m + 1, 1, 0
+}
+
+// prevWall is the last match strictly before t; zero when there is none.
+func (c *cronSpec) prevWall(t time.Time) time.Time {
+	if f := t.Truncate(time.Second); f.Equal(t) {
+		t = f.Add(-time.Second)
+	} else {
+		t = f
+	}
+	y, m, d := t.Date()
+	clock := t.Hour()*3600 + t.Minute()*60 + t.Second()
+	limit := y - searchYears
+	for y >= limit {
+		if d < 1 || c.month&(1<<m) == 0 {
+			if m--; m < time.January {
+				y, m = y-1, time.December
+			}
+			d, clock = daysIn(y, m), 24*3600-1
+			continue
+		}
+		if c.matchesDay(y, m, d) {
+			if s := c.prevClock(clock); s >= 0 {
+				return time.Date(y, m, d, 0, 0, s, 0, time.UTC)
+			}
+		}
+		d--
+		clock = 24*3600 - 1
+	}
+	return time.Time{}
+}
+
+// nextClock is the first matching second of a day at or after s, -1 for none.
+func (c *cronSpec) nextClock(s int) int {
+	h, m, sec := s/3600, s/60%60, s%60
+	if c.hour&(1<<h) != 0 {
+		if c.minute&(1<<m) != 0 {
+			if v := bitFrom(c.second, sec); v >= 0 {
+				return h*3600 + m*60 + v
+			}
+		}
+		if v := bitFrom(c.minute, m+1); v >= 0 {
+			return h*3600 + v*60 + bits.TrailingZeros64(c.second)
+		}
+	}
+	if v := bitFrom(c.hour, h+1); v >= 0 {
+		return v*3600 + bits.TrailingZeros64(c.minute)*60 + bits.TrailingZeros64(c.second)
+	}
+	return -1
+}
+
+// prevClock is the last matching second of a day at or before s, -1 for none.
+func (c *cronSpec) prevClock(s int) int {
+	h, m, sec := s/3600, s/60%60, s%60
+	if c.hour&(1<<h) != 0 {
+		if c.minute&(1<<m) != 0 {
+			if v := bitUpTo(c.second, sec); v >= 0 {
+				return h*3600 + m*60 + v
+			}
+		}
+		if v := bitUpTo(c.minute, m-1); v >= 0 {
+			return h*3600 + v*60 + bitUpTo(c.second, 59)
+		}
+	}
+	if v := bitUpTo(c.hour, h-1); v >= 0 {
+		return v*3600 + bitUpTo(c.minute, 59)*60 + bitUpTo(c.second, 59)
+	}
+	return -1
+}
+
+// bitFrom is the lowest set bit at or above n, -1 for none.
+func bitFrom(mask uint64, n int) int {
+	if mask >>= n; mask == 0 {
+		return -1
+	}
+	return n + bits.TrailingZeros64(mask)
+}
+
+// bitUpTo is the highest set bit at or below n, -1 for none.
+func bitUpTo(mask uint64, n int) int {
+	if n < 0 {
+		return -1
+	}
+	return bits.Len64(mask&(1<<(n+1)-1)) - 1
+}
