@@ -2,6 +2,8 @@ package load_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -240,4 +242,16 @@ d:
 
 	other := find(t, loadFiles(t, map[string]string{"d.yml": "d:\n  description: x\n" + small}), "d")
 	require.NotEqual(t, d.Hash(), other.Hash())
+}
+
+func TestTheExampleOnThePageLoads(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(projectRoot(t), "docs", "yaml.md"))
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(raw), "```yaml\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	res := loadText(t, text)
+	require.Empty(t, lines(res.Problems))
+	require.Equal(t, []string{"fetch"}, res.DAGs[0].Task("report").Upstream)
 }
