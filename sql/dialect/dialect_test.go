@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -372,67 +370,6 @@ func TestOpenConnection(t *testing.T) {
 	}
 }
 
-// cutProxy passes bytes to a server until the client sends COMMIT; then it
-// either drops the request or lets the server commit and drops the answer.
-func cutProxy(t *testing.T, server string, dropAnswer bool) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			up, err := net.Dial("tcp", server)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			var cut atomic.Bool
-			go func() {
-				defer func() { _ = client.Close() }()
-				buf := make([]byte, 32<<10)
-				for {
-					n, err := up.Read(buf)
-					if err != nil || cut.Load() {
-						return
-					}
-					if _, err := client.Write(buf[:n]); err != nil {
-						return
-					}
-				}
-			}()
-			go func() {
-				defer func() { _ = up.Close() }()
-				buf := make([]byte, 32<<10)
-				for {
-					n, err := client.Read(buf)
-					if err != nil {
-						return
-					}
-					if strings.HasSuffix(string(buf[:n]), "\x03COMMIT") {
-						cut.Store(true)
-						if !dropAnswer {
-							_ = client.Close()
-							return
-						}
-					}
-					if _, err := up.Write(buf[:n]); err != nil {
-						return
-					}
-					if cut.Load() {
-						_, _ = io.ReadFull(client, buf[:1]) // until the other side closes
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
 func TestLostCommitIsATypeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
@@ -441,9 +378,11 @@ func TestLostCommitIsATypeOfItsOwn(t *testing.T) {
 		for want, dropAnswer := range map[int]bool{11: true, 12: false} {
 			u, err := url.Parse(dsn)
 			require.NoError(t, err)
-			u.Host = cutProxy(t, u.Host, dropAnswer)
+			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
+			u.Host = proxy.Addr
 			db, err := dialect.Open(t.Context(), u.String(), dialect.Options{MaxConns: 1})
 			require.NoError(t, err)
+			proxy.Arm()
 			calls := 0
 			err = db.Write(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 				calls++

@@ -42,10 +42,37 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 		out, err = claims(ctx, t, rows)
 		return err
 	})
+	if dialect.LostCommit(err) {
+		// What was claimed without our knowing would run nowhere until its lease
+		// ends, and then count as a crash: ask.
+		out, err = s.claimed(ctx, out)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// claimed keeps those of the claims that the database has: the fence alone does
+// not tell, for another worker may have got the same number. The locking read
+// waits for a transaction that the server has not finished yet.
+func (s *Store) claimed(ctx context.Context, list []dag.Claim) ([]dag.Claim, error) {
+	var out []dag.Claim
+	err := s.write(ctx, "claim", func(ctx context.Context, t *tx) error {
+		out = nil
+		for _, c := range list {
+			var mine []int64
+			if err := t.SelectContext(ctx, &mine, `SELECT id FROM task_instance WHERE id = ? AND fence = ? AND state = 'running' AND worker_id = ?
+ AND lease_until = ?`+s.db.ForUpdate(), c.ID, c.Fence, c.WorkerID, dialect.StampPtr(c.LeaseUntil)); err != nil {
+				return err
+			}
+			if len(mine) > 0 {
+				out = append(out, c)
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // begin makes locked rows running, in the table and in the slice.

@@ -1,0 +1,102 @@
+package sqltest
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// CutProxy stands between a client and a server and breaks the line once, at
+// the next COMMIT after Arm.
+type CutProxy struct {
+	// Addr is host:port to connect to.
+	Addr       string
+	server     string
+	dropAnswer bool
+	armed      atomic.Bool
+	cuts       atomic.Int32
+}
+
+// CutAtCommit starts a proxy to a server. dropAnswer lets the server get the
+// COMMIT and drops its answer; else the request is dropped. The client sees the
+// same error both times.
+func CutAtCommit(tb testing.TB, server string, dropAnswer bool) *CutProxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &CutProxy{Addr: l.Addr().String(), server: server, dropAnswer: dropAnswer}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { p.serve(client) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		open.Wait()
+	})
+	return p
+}
+
+// Arm makes the next COMMIT the one that is cut.
+func (p *CutProxy) Arm() { p.armed.Store(true) }
+
+// Cuts counts the cut lines.
+func (p *CutProxy) Cuts() int { return int(p.cuts.Load()) }
+
+func (p *CutProxy) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	up, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer func() { _ = up.Close() }()
+	var cut atomic.Bool
+	answered := make(chan struct{})
+	var back sync.WaitGroup
+	back.Go(func() {
+		defer close(answered)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := up.Read(buf)
+			if err != nil || cut.Load() {
+				_ = client.Close()
+				return
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	})
+	defer back.Wait()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			_ = up.Close()
+			return
+		}
+		// 0x03 is the protocol's command for a statement.
+		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
+			p.cuts.Add(1)
+			cut.Store(true)
+			if p.dropAnswer {
+				_, _ = up.Write(buf[:n])
+				<-answered
+			}
+			_ = up.Close()
+			return
+		}
+		if _, err := up.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
