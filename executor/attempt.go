@@ -95,9 +95,8 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 	}
 
 	c := in.Claim
-	prefix := fmt.Sprintf("%s/%d/", w.o.Installation, c.ID)
 	if c.CrashCount > 0 { // a worker died over this instance: its children may live on this machine
-		if n, err := proc.Sweep(prefix, proc.DefaultGrace); err == nil && n > 0 {
+		if n, err := proc.Sweep(w.markerPrefix(c.ID), proc.DefaultGrace); err == nil && n > 0 {
 			fmt.Fprintf(log, "airlock: ended %d processes that an earlier attempt left behind\n", n)
 		}
 	}
@@ -121,7 +120,7 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 		ctx, stop = context.WithTimeoutCause(ctx, limit, operator.ErrTimeout)
 		defer stop()
 	}
-	out = op.Run(ctx, w.task(in, renderer, scratch, fmt.Sprintf("%s%d", prefix, c.Fence), log))
+	out = op.Run(ctx, w.task(in, renderer, scratch, w.marker(c.ID, c.Fence), log))
 	if errors.Is(context.Cause(ctx), operator.ErrTimeout) && out.Kind == dag.OutcomeFailed {
 		out.Err = fault.Timeout(in.Task.ExecutionTimeout, out.Err)
 	}

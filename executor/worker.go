@@ -120,6 +120,7 @@ func (w *Worker) Run(ctx context.Context) {
 	work := context.WithoutCancel(ctx) // running attempts outlive the request to stop
 	keeping, stopKeeping := context.WithCancel(work)
 	var loops, attempts sync.WaitGroup
+	loops.Go(func() { w.sweep(keeping) })
 	loops.Go(func() { w.keep.run(keeping) })
 	loops.Go(func() { w.batch.run(work) })
 

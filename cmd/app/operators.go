@@ -8,6 +8,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/probe"
 	"github.com/airlock-dag/airlock/executor/operator/python"
 	"github.com/airlock-dag/airlock/executor/operator/shortcircuit"
+	sqlop "github.com/airlock-dag/airlock/executor/operator/sql"
 	"github.com/airlock-dag/airlock/executor/operator/transcode"
 	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
 )
@@ -17,6 +18,6 @@ import (
 func Operators() *operator.Registry {
 	return operator.NewRegistry(
 		bash.New(), branch.New(), empty.New(), &probe.Operator{}, python.New(),
-		shortcircuit.New(), transcode.New(), triggerdagrun.New(),
+		shortcircuit.New(), sqlop.New(), transcode.New(), triggerdagrun.New(),
 	)
 }
