@@ -198,7 +198,7 @@ func (b *batch) bounds(ctx context.Context, t *target) (Bounds, error) {
 func sourceError(err error) error {
 	switch {
 	case errors.Is(err, source.ErrNotFound):
-		return problem(codeSourceMissing, "%s", err).hint("check the pattern and the folder; on_missing: skip or empty makes this no failure")
+		return problem(CodeSourceMissing, "%s", err).hint("check the pattern and the folder; on_missing: skip or empty makes this no failure")
 	case errors.Is(err, source.ErrEncoding):
 		return problem(codeSourceEncoding, "%s", err)
 	case errors.Is(err, source.ErrHeader):

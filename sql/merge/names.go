@@ -59,3 +59,13 @@ func fold(names []string, name string) (string, bool) {
 	}
 	return "", false
 }
+
+// SortedCodes lists the codes of a count by code.
+func SortedCodes(byCode map[string]int64) []string {
+	out := make([]string, 0, len(byCode))
+	for c := range byCode {
+		out = append(out, c)
+	}
+	sort.Strings(out)
+	return out
+}

@@ -14,10 +14,11 @@ const (
 	CodeKeyReused = "EFFECT_KEY_REUSED"
 	// CodeFenced: a newer attempt has taken the effect over.
 	CodeFenced = "LEASE_LOST"
+	// CodeSourceMissing: no file matches the pattern.
+	CodeSourceMissing = "MERGE_SOURCE_NOT_FOUND"
 	// CodeInvalid: a key of the step cannot be used.
 	CodeInvalid = "INVALID_ARGUMENT"
 
-	codeSourceMissing   = "MERGE_SOURCE_NOT_FOUND"
 	codeSourceUnread    = "MERGE_SOURCE_UNREADABLE"
 	codeSourceEncoding  = "MERGE_SOURCE_ENCODING"
 	codeSourceHeader    = "MERGE_SOURCE_COLUMNS"

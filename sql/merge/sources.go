@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -82,6 +83,9 @@ func (f *FileSource) Find() ([]source.File, error) {
 // Open implements Source.
 func (f *FileSource) Open(_ context.Context, want source.Wanted, _ Bounds) (source.Reader, error) {
 	files, err := f.Find()
+	if errors.Is(err, source.ErrNotFound) && f.Spec.OnMissing == "empty" {
+		files, err = nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -231,8 +230,8 @@ func (a *args) columnNames(s *Spec) {
 	}
 }
 
-// problemsError is the problems as one error for a step that runs.
-func problemsError(problems []dag.Problem) error {
+// ProblemText is the problems as lines, for a step that runs.
+func ProblemText(problems []dag.Problem) string {
 	var lines []string
 	for _, p := range problems {
 		line := p.Message
@@ -244,5 +243,5 @@ func problemsError(problems []dag.Problem) error {
 		}
 		lines = append(lines, line)
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return strings.Join(lines, "\n")
 }

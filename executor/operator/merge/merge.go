@@ -1,0 +1,198 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge"
+)
+
+// Operator merges rows into a table.
+type Operator struct {
+	rand dag.Rand
+}
+
+// New makes the operator; rand draws the waits between tries of a transaction.
+func New(rand dag.Rand) Operator { return Operator{rand: rand} }
+
+// Spec implements operator.Operator.
+func (Operator) Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name:     "merge",
+		Doc:      "Merges rows of files, a query or an upstream task into a table, with row dead letters and a watermark, in one transaction.",
+		Fields:   fields(),
+		OneOf:    [][]string{{"source", "sql"}},
+		Validate: validate,
+	}
+}
+
+func validate(args map[string]any) []dag.Problem {
+	_, problems := merge.ParseSpec(args)
+	if args["source"] != nil || args["sql"] != nil {
+		return problems
+	}
+	// That one of the two is missing is told already.
+	return slices.DeleteFunc(problems, func(p dag.Problem) bool { return p.Path == "source" })
+}
+
+// Run implements operator.Operator.
+func (o Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
+	key := t.IdempotencyKey
+	if own, ok := t.Args["idempotency_key"].(string); ok && own != "" {
+		key = own
+	}
+	d, err := o.merge(ctx, t, key)
+	if err == nil {
+		if t.Detail != nil {
+			t.Detail(d)
+		}
+		return dag.Success(d.Result)
+	}
+	e := classify(ctx, err)
+	e.IdempotencyKey = key
+	if e.Code == merge.CodeSourceMissing && onMissing(t.Args) == "skip" {
+		logf(t, "%s: skipped", e.Message)
+		return dag.Outcome{Kind: dag.OutcomeSkipped, Err: e}
+	}
+	return dag.Failed(e)
+}
+
+func onMissing(args map[string]any) string {
+	src, _ := args["source"].(map[string]any)
+	text, _ := src["on_missing"].(string)
+	return text
+}
+
+// classify says what an error means for the task.
+func classify(ctx context.Context, err error) *dag.TaskError {
+	if stopped := fault.Context(ctx); stopped != nil {
+		return stopped
+	}
+	var own *dag.TaskError
+	if errors.As(err, &own) {
+		e := *own
+		return &e
+	}
+	if errors.Is(err, operator.ErrLeaseLost) {
+		return fault.Stopped(operator.ErrLeaseLost)
+	}
+	e := dialect.TaskError(err)
+	if e.Code == "SQL_ERROR" {
+		// Not the database: a file that cannot be read, say.
+		return fault.Error(err)
+	}
+	return e
+}
+
+func (o Operator) merge(ctx context.Context, t *operator.Task, key string) (*merge.Detail, error) {
+	spec, problems := merge.ParseSpec(t.Args)
+	if len(problems) > 0 {
+		return nil, fault.New(merge.CodeInvalid, merge.ProblemText(problems))
+	}
+	db, err := open(ctx, t, text(t.Args, "conn_id"), spec.CreateTarget)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	source, done, err := sourceOf(ctx, t, spec, db)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	e := &merge.Engine{DB: db, Clock: t.Clock, Rand: o.rand}
+	d, err := e.Run(ctx, &merge.Job{
+		Spec: spec, Source: source, Key: key, Owner: t.TI.TaskInstanceKey, Fence: t.TI.Fence,
+		StillMine: t.StillMine,
+		Logf:      func(format string, args ...any) { logf(t, format, args...) },
+		Progress: func(rows int64) {
+			if t.Progress != nil {
+				t.Progress(operator.Progress{Fraction: -1, Text: fmt.Sprintf("%d rows read", rows)})
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.AlreadyDone {
+		logf(t, "already done under the key %q, nothing was changed: %s", key, d.Summary())
+		return d, nil
+	}
+	logf(t, "%s", d.Summary())
+	if d.RowsQuarantined > 0 {
+		logf(t, "%d rows are in airlock_dead_letter_row of %s under batch_id %s: %s", d.RowsQuarantined-d.RowsQuarantinedAgain, db, d.BatchID, codes(d.QuarantinedByCode))
+		if d.RowsQuarantinedAgain > 0 {
+			logf(t, "%d of the quarantined rows have an open letter from before and got no second one", d.RowsQuarantinedAgain)
+		}
+	}
+	return d, nil
+}
+
+func logf(t *operator.Task, format string, args ...any) {
+	_, _ = fmt.Fprintf(t.Log, format+"\n", args...)
+}
+
+func text(args map[string]any, key string) string {
+	s, _ := args[key].(string)
+	return s
+}
+
+// open opens the database of a connection.
+func open(ctx context.Context, t *operator.Task, id string, create bool) (*dialect.DB, error) {
+	if id == "" {
+		return nil, fault.New(fault.CodeConnectionMissing, "the step names no conn_id")
+	}
+	c, err := t.Connection(ctx, id)
+	if err != nil {
+		if dag.CodeOf(err) == dag.ErrNotFound {
+			return nil, fault.New(fault.CodeConnectionMissing, err.Error())
+		}
+		return nil, err
+	}
+	return dialect.OpenConnection(ctx, c, dialect.Options{Clock: t.Clock, Create: create})
+}
+
+// sourceOf makes the source of the step's rows; done frees what it holds.
+func sourceOf(ctx context.Context, t *operator.Task, spec *merge.Spec, target *dialect.DB) (s merge.Source, done func(), err error) {
+	done = func() {}
+	switch {
+	case spec.Source.XCom != "":
+		xcomKey := spec.Source.XComKey
+		if xcomKey == "" {
+			xcomKey = dag.XComReturnValue
+		}
+		raw, err := t.XCom(ctx, spec.Source.XCom, xcomKey, nil)
+		if err != nil {
+			return nil, done, err
+		}
+		if raw == nil {
+			logf(t, "the task %s left no %s: the batch is empty", spec.Source.XCom, xcomKey)
+		}
+		return &merge.ListSource{Name: "xcom " + spec.Source.XCom + "." + xcomKey, Data: raw, RejectUnknown: spec.Source.RejectUnknown}, done, nil
+	case spec.Source.Query != "":
+		db := target
+		if id := spec.Source.ConnID; id != "" && id != text(t.Args, "conn_id") {
+			if db, err = open(ctx, t, id, false); err != nil {
+				return nil, done, err
+			}
+			done = func() { _ = db.Close() }
+		}
+		return &merge.QuerySource{DB: db, Spec: spec.Source}, done, nil
+	default:
+		return &merge.FileSource{Spec: spec.Source, Dir: t.Dir, Logf: func(format string, args ...any) { logf(t, format, args...) }}, done, nil
+	}
+}
+
+func codes(byCode map[string]int64) string {
+	parts := make([]string, 0, len(byCode))
+	for _, c := range merge.SortedCodes(byCode) {
+		parts = append(parts, fmt.Sprintf("%s %d", c, byCode[c]))
+	}
+	return strings.Join(parts, ", ")
+}
