@@ -82,6 +82,8 @@ const (
 	// Databases; the numbered codes are MYSQL_1213, SQLITE_5 and their like.
 	CodeSQLError            = "SQL_ERROR"
 	CodeIdempotencyConflict = "IDEMPOTENCY_CONFLICT"
+	CodeEffectKeyReused     = "EFFECT_KEY_REUSED"
+	CodeTooManyBadRows      = "TOO_MANY_BAD_ROWS"
 )
 
 // Code is one entry of the closed list.
@@ -172,6 +174,8 @@ func Codes() []Code {
 
 		{CodeSQLError, transient, "", "a database error without a known number", ""},
 		{CodeIdempotencyConflict, poison, "", "the idempotency key was used before with another payload", ""},
+		{CodeEffectKeyReused, poison, "", "the effect key of a SQL step stands for another effect in the target database", "give the step another idempotency_key"},
+		{CodeTooManyBadRows, permanent, "", "a merge step has more bad rows than bad_rows allows; nothing was written", "correct the source or the columns, or raise bad_rows"},
 	}
 	return append(list, mediaCodes()...)
 }

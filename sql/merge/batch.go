@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
 )
 
@@ -29,6 +30,8 @@ type batch struct {
 	// dups counts the rows that lost against a newer one of the batch.
 	dups  int64
 	parts []Part
+	// markType is the type of a query's watermark column.
+	markType column.Type
 	// upper is the frozen upper bound of a query's batch, "" for none.
 	upper string
 	// committed counts transactions of this batch; a chunked one has several.

@@ -3,11 +3,16 @@ package merge
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
+	"github.com/airlock-dag/airlock/sql/merge/row"
+	"github.com/airlock-dag/airlock/sql/merge/source"
 )
 
 func column0(t *target, name string) column.Type {
@@ -15,6 +20,49 @@ func column0(t *target, name string) column.Type {
 		return c.typ
 	}
 	return column.Type{}
+}
+
+// sourceType is the type of a query's column that neither the step nor the
+// target knows: what the source database calls it, and for texts of SQLite what
+// a value of it looks like.
+func sourceType(ctx context.Context, q *QuerySource, name string) (column.Type, error) {
+	text, args, err := q.bound(Bounds{})
+	if err != nil {
+		return column.Type{}, err
+	}
+	col := "airlock_q." + dialect.Quote(name)
+	rows, err := q.DB.Reader().DB.QueryContext(ctx, "SELECT "+col+" FROM ("+text+") AS airlock_q WHERE "+col+" IS NOT NULL LIMIT 1", args...)
+	if err != nil {
+		return column.Type{}, fmt.Errorf("look at the watermark column %s of the source: %w", name, err)
+	}
+	reader, err := source.NewQuery(rows, "query", source.Wanted{All: true})
+	if err != nil {
+		return column.Type{}, err
+	}
+	defer func() { _ = reader.Close() }()
+	typ, err := column.ParseType(strings.TrimPrefix(reader.Types()[0], "UNSIGNED "))
+	if err != nil {
+		typ = column.Type{Kind: column.Text}
+	}
+	rec, err := reader.Next(ctx)
+	switch {
+	case errors.Is(err, io.EOF):
+		return typ, nil
+	case err != nil:
+		return typ, err
+	}
+	switch v := rec.Values[0]; {
+	case v.Kind == row.Time && typ.Kind != column.Date:
+		return column.Type{Kind: column.Timestamp, Scale: 6}, nil
+	case v.Kind == row.Number && typ.Kind == column.Text:
+		return column.Type{Kind: column.Integer, Bits: 64}, nil
+	case typ.Kind == column.Text:
+		probe := column.Column{Type: column.Type{Kind: column.Timestamp, Scale: 6}, Zone: time.UTC}
+		if _, f := probe.Convert(v); f == nil {
+			return probe.Type, nil
+		}
+	}
+	return typ, nil
 }
 
 // upperBound is the greatest watermark that the batch may reach. For times it

@@ -175,6 +175,13 @@ func (b *batch) bounds(ctx context.Context, t *target) (Bounds, error) {
 			out.Column, typ = c.Source(), c.Type
 		}
 	}
+	if typ.Kind == 0 {
+		var err error
+		if typ, err = sourceType(ctx, q, out.Column); err != nil {
+			return out, err
+		}
+	}
+	b.markType = typ
 	out.Kind = watermarkKindOf(typ)
 	stored, err := readMark(ctx, b.conn, "", w)
 	if err != nil {

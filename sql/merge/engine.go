@@ -257,6 +257,8 @@ func (b *batch) discover(r source.Reader, t *target) ([]planColumn, error) {
 		case b.job.Spec.SQL == "":
 			e := problem(codeTargetColumns, "the query gives a column %q that %s has not; it has %s", name, b.job.Spec.Target, strings.Join(t.names(), ", "))
 			return nil, e.hint("select the table's columns only, or name the step's columns")
+		case b.job.Spec.Watermark != nil && strings.EqualFold(name, b.job.Spec.Watermark.Column) && b.markType.Kind != 0:
+			c.Type, c.StagedOnly, pc.ddl = b.markType, true, columnDDL(b.e.DB, b.markType, false)
 		default:
 			c.StagedOnly, pc.native, pc.ddl = true, true, sourceDDL(b.e.DB, types[i])
 		}
