@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
+)
+
+type classifyCmd struct {
+	ExitCode   *int   `name:"exit-code" placeholder:"N" help:"A process's exit code."`
+	Signal     string `placeholder:"NAME" help:"The signal that ended a process: KILL, SIGKILL or 9."`
+	OOM        bool   `name:"oom" help:"The kernel ended the process for memory."`
+	Stderr     string `placeholder:"TEXT" help:"The end of what the process wrote."`
+	StderrFile string `name:"stderr-file" placeholder:"FILE" help:"A file with it; - for the standard input."`
+	HTTP       int    `name:"http" placeholder:"STATUS" help:"The status of an HTTP answer."`
+	RetryAfter string `name:"retry-after" placeholder:"TEXT" help:"Its Retry-After header."`
+	MySQL      int    `name:"mysql" xor:"engine" placeholder:"N" help:"MySQL's error number."`
+	MariaDB    int    `name:"mariadb" xor:"engine" placeholder:"N" help:"MariaDB's error number."`
+	SQLite     int    `name:"sqlite" xor:"engine" placeholder:"N" help:"SQLite's result code."`
+	Dag        string `short:"d" placeholder:"DAG" help:"Use the rules of a task of this DAG (with --task)."`
+	Task       string `short:"t" placeholder:"TASK" help:"The task whose retry_on and fail_on are asked too."`
+	outputFlag
+}
+
+// classified is what `airlock classify` tells.
+type classified struct {
+	dag.TaskError
+	RetryAfter float64  `json:"retry_after,omitempty"` // seconds
+	Retried    bool     `json:"retried"`
+	Why        []string `json:"why"`
+}
+
+// Run explains what a failure with the given evidence is.
+func (c classifyCmd) Run(ctx context.Context, s *session) error {
+	evidence, err := c.evidence(s)
+	if err != nil {
+		return err
+	}
+	var rules fault.Rules
+	if c.Dag != "" || c.Task != "" {
+		_, task, err := s.task(ctx, c.Dag, c.Task)
+		if err != nil {
+			return err
+		}
+		rules = fault.StepRules(task)
+	}
+	te, why := fault.ClassifyWith(evidence, rules)
+	result := classified{TaskError: te, RetryAfter: te.RetryAfter.Seconds(), Retried: te.Class == dag.ClassTransient, Why: why}
+	next := "sealed at once"
+	if result.Retried {
+		next = "retried while its budget lasts"
+	}
+	return printPairs(s.env.Stdout, c.Output, result, []pair{
+		{"error_class", string(te.Class)},
+		{"error_code", te.Code},
+		{"error_message", te.Message},
+		{"budget", budget(te)},
+		{"retry_after", retryAfter(te)},
+		{"so it is", next},
+		{"hint", te.Hint},
+		{"why", strings.Join(why, "\n")},
+	})
+}
+
+// evidence is what the flags say; nothing at all is wrong use.
+func (c classifyCmd) evidence(s *session) (fault.Evidence, error) {
+	e := fault.Evidence{
+		ExitCode: c.ExitCode, Signal: c.Signal, OutOfMemory: c.OOM, Stderr: c.Stderr,
+		HTTPStatus: c.HTTP, RetryAfter: c.RetryAfter, Now: s.env.Clock.Now(),
+	}
+	switch {
+	case c.MySQL != 0:
+		e.SQLError, e.Engine = c.MySQL, "mysql"
+	case c.MariaDB != 0:
+		e.SQLError, e.Engine = c.MariaDB, "mariadb"
+	case c.SQLite != 0:
+		e.SQLError, e.Engine = c.SQLite, "sqlite"
+	}
+	if c.StderrFile != "" {
+		content, err := s.readFile(c.StderrFile)
+		if err != nil {
+			return e, err
+		}
+		e.Stderr = string(content)
+	}
+	if e.ExitCode == nil && e.Signal == "" && e.Stderr == "" && e.HTTPStatus == 0 && e.SQLError == 0 {
+		return e, wrong("classify", "give --exit-code, --signal, --stderr, --http, --mysql, --mariadb or --sqlite", "nothing is said of the failure")
+	}
+	if e.Signal != "" {
+		if _, ok := fault.ParseSignal(e.Signal); !ok {
+			return e, wrong("classify", "write KILL, SIGKILL or 9", "%q is no signal", e.Signal)
+		}
+	}
+	return e, nil
+}
+
+func budget(te dag.TaskError) string {
+	if te.Class != dag.ClassTransient {
+		return ""
+	}
+	if te.Budget == "" {
+		return string(dag.BudgetFailures)
+	}
+	return string(te.Budget)
+}
+
+func retryAfter(te dag.TaskError) string {
+	if te.RetryAfter == 0 {
+		return ""
+	}
+	return fmt.Sprint(te.RetryAfter)
+}

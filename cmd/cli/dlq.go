@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// dlqCmd groups what is done with dead letters.
+type dlqCmd struct {
+	List  dlqListCmd  `cmd:"" help:"List dead letters."`
+	Show  dlqShowCmd  `cmd:"" help:"Show one dead letter with its payload."`
+	Stats dlqStatsCmd `cmd:"" help:"Count dead letters by failure."`
+	Rows  dlqRowsCmd  `cmd:"" help:"List the rows that a merge put aside in a target database."`
+}
+
+// letterFilter are the flags that narrow a list of letters.
+type letterFilter struct {
+	Dag         string `short:"d" placeholder:"DAG" help:"Only of this DAG."`
+	Task        string `short:"t" placeholder:"TASK" help:"Only of this task."`
+	RunID       string `name:"run" short:"r" placeholder:"RUN" help:"Only of this run."`
+	Queue       string `placeholder:"QUEUE" help:"Only of this queue."`
+	ErrorClass  string `name:"error-class" placeholder:"CLASS" help:"Only of this class: permanent, exhausted, poison, configuration, capability, crash_loop."`
+	ErrorCode   string `name:"error-code" placeholder:"CODE" help:"Only with this error code."`
+	Fingerprint string `placeholder:"HEX" help:"Only of this failure, see dlq stats."`
+	Status      string `placeholder:"STATUS" help:"Only with this status: sealed, quarantined, replaying, resolved, dropped, expired."`
+	Since       string `short:"s" placeholder:"DATE" help:"Only sealed from here on (or 24h: the last day)."`
+	Until       string `short:"e" placeholder:"DATE" help:"Only sealed before."`
+	Limit       int    `default:"100" help:"How many at most; 0 for all."`
+}
+
+// filter checks the flags: a misspelt class would find nothing, silently.
+func (f letterFilter) filter(s *session) (dag.LetterFilter, error) {
+	classes := []string{"permanent", "exhausted", "poison", "configuration", "capability", "crash_loop"}
+	statuses := []string{"sealed", "quarantined", "replaying", "resolved", "dropped", "expired"}
+	if err := oneOf("--error-class", f.ErrorClass, classes); err != nil {
+		return dag.LetterFilter{}, err
+	}
+	if err := oneOf("--status", f.Status, statuses); err != nil {
+		return dag.LetterFilter{}, err
+	}
+	out := dag.LetterFilter{
+		DagID: f.Dag, TaskID: f.Task, RunID: f.RunID, Queue: f.Queue, ErrorClass: dag.ErrorClass(f.ErrorClass), ErrorCode: f.ErrorCode,
+		Fingerprint: f.Fingerprint, Status: dag.LetterStatus(f.Status), Limit: noLimit(f.Limit),
+	}
+	var err error
+	if out.Since, err = s.since(f.Since); err != nil {
+		return out, err
+	}
+	out.Until, err = s.since(f.Until)
+	return out, err
+}
+
+// oneOf checks a flag that takes one of a few words; empty is none.
+func oneOf(flag, value string, words []string) error {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return wrong("read "+flag, "use "+strings.Join(words, ", "), "%q is not known", value)
+}
+
+type dlqListCmd struct {
+	letterFilter
+	outputFlag
+}
+
+// Run lists letters in the order in which they were sealed.
+func (c dlqListCmd) Run(ctx context.Context, s *session) error {
+	filter, err := c.filter(s)
+	if err != nil {
+		return err
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	letters, err := st.Letters(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if c.Limit > 0 && len(letters) == c.Limit {
+		fmt.Fprintf(s.env.Stderr, "the first %d; --limit 0 shows all\n", c.Limit)
+	}
+	return printRows(s.env.Stdout, c.Output, letters,
+		col("id", func(l dag.DeadLetter) any { return l.ID }),
+		col("dag_id", func(l dag.DeadLetter) any { return l.DagID }),
+		col("run_id", func(l dag.DeadLetter) any { return l.RunID }),
+		col("task_id", func(l dag.DeadLetter) any { return l.TaskID }),
+		col("map_index", func(l dag.DeadLetter) any {
+			if l.MapIndex < 0 {
+				return nil
+			}
+			return l.MapIndex
+		}),
+		col("error_class", func(l dag.DeadLetter) any { return string(l.ErrorClass) }),
+		col("error_code", func(l dag.DeadLetter) any { return l.ErrorCode }),
+		col("attempt_count", func(l dag.DeadLetter) any { return l.AttemptCount }),
+		col("status", func(l dag.DeadLetter) any { return string(l.Status) }),
+		col("enqueued_at", func(l dag.DeadLetter) any { return l.EnqueuedAt }),
+		col("error_message", func(l dag.DeadLetter) any { return shorten(l.ErrorMessage, 60) }),
+	)
+}
+
+type dlqShowCmd struct {
+	ID int64 `arg:"" name:"id" help:"The letter's id."`
+	outputFlag
+}
+
+// Run shows a letter with everything in it.
+func (c dlqShowCmd) Run(ctx context.Context, s *session) error {
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := st.Letter(ctx, c.ID)
+	if dag.CodeOf(err) == dag.ErrNotFound {
+		return notFound("dead letter", fmt.Sprint(c.ID), nil, "`airlock dlq list` shows their ids")
+	}
+	if err != nil {
+		return err
+	}
+	if err := printPairs(s.env.Stdout, c.Output, l, []pair{
+		{"id", l.ID},
+		{"job_id", l.JobID},
+		{"logical_date", l.LogicalDate},
+		{"queue", l.Queue},
+		{"status", string(l.Status)},
+		{"error_class", string(l.ErrorClass)},
+		{"error_code", l.ErrorCode},
+		{"error_message", l.ErrorMessage},
+		{"attempt_count", l.AttemptCount},
+		{"return_count", l.ReturnCount},
+		{"first_failed_at", l.FirstFailedAt},
+		{"enqueued_at", l.EnqueuedAt},
+		{"expires_at", l.ExpiresAt},
+		{"idempotency_key", l.IdempotencyKey},
+		{"fingerprint", l.Fingerprint},
+		{"asset_sha256", l.AssetSHA256},
+		{"original_payload_hash", l.OriginalPayloadHash},
+		{"payload", l.Payload},
+	}); err != nil {
+		return err
+	}
+	if c.Output != "table" || l.StackTrace == "" {
+		return nil
+	}
+	_, err = io.WriteString(s.env.Stdout, "\n"+strings.TrimRight(l.StackTrace, "\n")+"\n")
+	return err
+}
+
+type dlqStatsCmd struct {
+	letterFilter
+	outputFlag
+}
+
+// Run counts letters by fingerprint, the most frequent failure first.
+func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
+	filter, err := c.filter(s)
+	if err != nil {
+		return err
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	groups, err := st.LetterStats(ctx, filter)
+	if err != nil {
+		return err
+	}
+	return printRows(s.env.Stdout, c.Output, groups,
+		col("count", func(g dag.LetterGroup) any { return g.Count }),
+		col("dag_id", func(g dag.LetterGroup) any { return g.DagID }),
+		col("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
+		col("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
+		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
+		col("fingerprint", func(g dag.LetterGroup) any { return shorten(g.Fingerprint, 16) }),
+		col("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
+		col("last_id", func(g dag.LetterGroup) any { return g.LastID }),
+		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),
+	)
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// grammar is the whole command line. Field names and tags are the commands and
+// flags that users type.
+type grammar struct {
+	DagsFolder string `name:"dags-folder" short:"S" placeholder:"DIR" help:"The folder with the DAG files (core.dags_folder)."`
+	Database   string `placeholder:"DSN" help:"The state database: sqlite:///path or mysql://user:pass@host:3306/db (database.dsn)."`
+	LogLevel   string `name:"log-level" placeholder:"LEVEL" help:"debug, info, warn or error (logging.level)."`
+
+	Standalone standaloneCmd `cmd:"" group:"run" help:"Run scheduler, worker and callbacks in one process."`
+	Scheduler  schedulerCmd  `cmd:"" group:"run" help:"Run the scheduler, the reaper and callbacks."`
+	Worker     workerCmd     `cmd:"" group:"run" help:"Run tasks that wait in the queues."`
+
+	Dags      dagsCmd      `cmd:"" group:"work" help:"Validate, list, test, trigger and pause DAGs."`
+	Tasks     tasksCmd     `cmd:"" group:"work" help:"List, test and clear tasks; read their logs."`
+	DLQ       dlqCmd       `cmd:"" name:"dlq" group:"work" help:"Look into the dead letters."`
+	Classify  classifyCmd  `cmd:"" group:"work" help:"Explain how an error is classified."`
+	Pools     poolsCmd     `cmd:"" group:"settings" help:"Change pools."`
+	Variables variablesCmd `cmd:"" group:"settings" help:"Change variables."`
+	Conns     connsCmd     `cmd:"" name:"connections" group:"settings" help:"Change connections."`
+	DB        dbCmd        `cmd:"" name:"db" group:"settings" help:"Migrate and check the state database."`
+	Config    configCmd    `cmd:"" group:"settings" help:"Show the settings."`
+	Info      infoCmd      `cmd:"" group:"settings" help:"Show version, folders and the state database."`
+	Version   versionCmd   `cmd:"" group:"settings" help:"Show the version."`
+}
+
+// errReported is the error of a command that has said everything itself and
+// only wants its exit code.
+var errReported = errors.New("reported")
+
+// Run runs one command line and returns the exit code: 0 done, 1 failed, 2
+// wrong use. It never ends the process.
+func Run(ctx context.Context, args []string, env Env) int {
+	if env.Clock == nil {
+		env.Clock = dag.SystemClock{}
+	}
+	var g grammar
+	helped := false
+	parser, err := kong.New(&g,
+		kong.Name("airlock"),
+		kong.Description("Runs Airflow-style DAGs written in YAML. Exit codes: 0 done, 1 failed, 2 wrong use."),
+		kong.Writers(env.Stdout, env.Stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "run", Title: "Processes:"}, {Key: "work", Title: "Work:"}, {Key: "settings", Title: "Settings:"},
+		}),
+	)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, "airlock: "+err.Error())
+		return ExitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if helped {
+		return ExitDone
+	}
+	if err != nil {
+		return wrongUse(env.Stderr, err)
+	}
+	s := &session{env: env, flags: g.settings()}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	err = parsed.Run(s)
+	err = errors.Join(err, s.close())
+	return exitCode(env.Stderr, err)
+}
+
+// settings are the flags that name settings.
+func (g *grammar) settings() map[string]string {
+	flags := map[string]string{}
+	for name, value := range map[string]string{"core.dags_folder": g.DagsFolder, "database.dsn": g.Database, "logging.level": g.LogLevel} {
+		if value != "" {
+			flags[name] = value
+		}
+	}
+	return flags
+}
+
+// wrongUse reports a command line that does not fit the grammar.
+func wrongUse(w io.Writer, err error) int {
+	fmt.Fprintln(w, "airlock: "+err.Error())
+	command := "airlock"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		if name := parse.Context.Command(); name != "" {
+			command += " " + strings.Join(commandWords(name), " ")
+		}
+	}
+	fmt.Fprintf(w, "hint: `%s --help` shows how it is used\n", command)
+	return ExitUsage
+}
+
+// commandWords drops the arguments from "dags show <dag>".
+func commandWords(name string) []string {
+	var words []string
+	for _, word := range strings.Fields(name) {
+		if !strings.HasPrefix(word, "<") && !strings.HasPrefix(word, "[") {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// exitCode reports an error, with its hint in a line of its own, and maps it.
+func exitCode(w io.Writer, err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	if errors.Is(err, errReported) {
+		return ExitFailed
+	}
+	text, hint := err.Error(), ""
+	var known *dag.Error
+	if errors.As(err, &known) && known.Hint != "" {
+		hint = known.Hint
+		text = strings.Replace(text, " ("+hint+")", "", 1)
+	}
+	fmt.Fprintln(w, "airlock: "+text)
+	if hint != "" {
+		fmt.Fprintln(w, "hint: "+hint)
+	}
+	if dag.CodeOf(err) == dag.ErrInvalid {
+		return ExitUsage
+	}
+	return ExitFailed
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor"
+)
+
+// tasksCmd groups what is done with tasks and their instances.
+type tasksCmd struct {
+	List          tasksListCmd   `cmd:"" help:"List a DAG's tasks."`
+	Test          tasksTestCmd   `cmd:"" help:"Run one task here and now, without a run; nothing is kept."`
+	States        tasksStatesCmd `cmd:"" name:"states-for-dag-run" help:"List the task instances of a run."`
+	Logs          tasksLogsCmd   `cmd:"" help:"Print the log of a task's attempt."`
+	Clear         tasksClearCmd  `cmd:"" help:"Let task instances run again."`
+	RetrySchedule tasksRetryCmd  `cmd:"" name:"retry-schedule" help:"Show how long each retry of a task waits."`
+}
+
+type tasksListCmd struct {
+	DagID string `arg:"" name:"dag" help:"The DAG's id."`
+	outputFlag
+}
+
+// Run lists tasks in the order in which they can run.
+func (c tasksListCmd) Run(ctx context.Context, s *session) error {
+	d, _, err := s.dag(ctx, c.DagID)
+	if err != nil {
+		return err
+	}
+	return printTasks(s, c.Output, d)
+}
+
+// task finds a task of a DAG.
+func (s *session) task(ctx context.Context, dagID, taskID string) (*dag.DAG, *dag.Task, error) {
+	d, _, err := s.dag(ctx, dagID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t := d.Task(taskID); t != nil {
+		return d, t, nil
+	}
+	return nil, nil, notFound("task", taskID, taskIDs(d), "`airlock tasks list "+dagID+"` shows all")
+}
+
+func taskIDs(d *dag.DAG) []string {
+	ids := make([]string, len(d.Tasks))
+	for i := range d.Tasks {
+		ids[i] = d.Tasks[i].ID
+	}
+	return ids
+}
+
+// run finds a run by its id, or by its logical date.
+func (s *session) run(ctx context.Context, dagID, idOrDate string) (dag.Run, error) {
+	st, err := s.store(ctx)
+	if err != nil {
+		return dag.Run{}, err
+	}
+	run, err := st.Run(ctx, dagID, idOrDate)
+	if dag.CodeOf(err) != dag.ErrNotFound {
+		return run, err
+	}
+	runs, err := st.Runs(ctx, dag.RunFilter{DagID: dagID, Limit: -1})
+	if err != nil {
+		return dag.Run{}, err
+	}
+	known := make([]string, len(runs))
+	date, dateErr := s.date(idOrDate)
+	for i, r := range runs {
+		if dateErr == nil && r.LogicalDate != nil && date != nil && r.LogicalDate.Equal(*date) {
+			return r, nil
+		}
+		known[i] = r.RunID
+	}
+	if len(runs) == 0 {
+		if _, _, err := s.dag(ctx, dagID); err != nil {
+			return dag.Run{}, err
+		}
+	}
+	return dag.Run{}, notFound("run", idOrDate, known, "`airlock dags list-runs "+dagID+"` shows all")
+}
+
+type tasksStatesCmd struct {
+	DagID string `arg:"" name:"dag" help:"The DAG's id."`
+	RunID string `arg:"" name:"run" help:"The run's id, or its logical date."`
+	outputFlag
+}
+
+// Run lists a run's task instances.
+func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
+	run, err := s.run(ctx, c.DagID, c.RunID)
+	if err != nil {
+		return err
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	instances, err := st.Instances(ctx, dag.InstanceFilter{DagID: c.DagID, RunID: run.RunID, Limit: -1})
+	if err != nil {
+		return err
+	}
+	return printInstances(s.env.Stdout, c.Output, instances)
+}
+
+func printInstances(w io.Writer, format string, instances []dag.TaskInstance) error {
+	return printRows(w, format, instances,
+		col("dag_id", func(i dag.TaskInstance) any { return i.DagID }),
+		col("run_id", func(i dag.TaskInstance) any { return i.RunID }),
+		col("task_id", func(i dag.TaskInstance) any { return i.TaskID }),
+		col("map_index", func(i dag.TaskInstance) any {
+			if i.MapIndex < 0 {
+				return nil
+			}
+			return i.MapIndex
+		}),
+		col("state", func(i dag.TaskInstance) any { return string(i.State) }),
+		col("try_number", func(i dag.TaskInstance) any { return i.TryNumber }),
+		col("start_date", func(i dag.TaskInstance) any { return i.StartDate }),
+		col("end_date", func(i dag.TaskInstance) any { return i.EndDate }),
+		col("next_try_at", func(i dag.TaskInstance) any { return i.NextTryAt }),
+	)
+}
+
+type tasksLogsCmd struct {
+	DagID    string `arg:"" name:"dag" help:"The DAG's id."`
+	RunID    string `arg:"" name:"run" help:"The run's id, or its logical date."`
+	TaskID   string `arg:"" name:"task" help:"The task's id."`
+	MapIndex int    `name:"map-index" default:"-1" placeholder:"N" help:"Which instance of a mapped task."`
+	Try      int    `placeholder:"N" help:"Which try; the last when it is not given."`
+}
+
+// Run prints a log. The present try of a running task is there too.
+func (c tasksLogsCmd) Run(ctx context.Context, s *session) error {
+	run, err := s.run(ctx, c.DagID, c.RunID)
+	if err != nil {
+		return err
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	instances, err := st.Instances(ctx, dag.InstanceFilter{DagID: c.DagID, RunID: run.RunID, TaskID: c.TaskID, Limit: -1})
+	if err != nil {
+		return err
+	}
+	if len(instances) == 0 {
+		_, _, err := s.task(ctx, c.DagID, c.TaskID)
+		if err == nil {
+			err = notFound("task", c.TaskID, nil, "the run has no such task")
+		}
+		return err
+	}
+	for _, instance := range instances {
+		if instance.MapIndex == c.MapIndex {
+			return s.printLog(ctx, cfg.Logging.Folder, instance, c.Try)
+		}
+	}
+	return wrong("find the log", fmt.Sprintf("give --map-index 0 to %d", len(instances)-1),
+		"%s is mapped and has %s", c.TaskID, count(len(instances), "instance"))
+}
+
+// printLog copies the log of a try; 0 is the last.
+func (s *session) printLog(ctx context.Context, folder string, instance dag.TaskInstance, try int) error {
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	attempts, err := st.Attempts(ctx, instance.TaskInstanceKey)
+	if err != nil {
+		return err
+	}
+	path := ""
+	for _, a := range attempts {
+		if try == 0 || a.TryNumber == try {
+			path = a.LogPath
+		}
+	}
+	if instance.State == dag.StateRunning && (try == 0 || try == instance.TryNumber) {
+		path = executor.LogPath(instance.TaskInstanceKey, instance.TryNumber)
+	}
+	if path == "" {
+		return notFound("log of", instance.String(), nil, fmt.Sprintf("it is %s and has %s", instance.State, count(len(attempts), "finished attempt")))
+	}
+	file, err := os.Open(filepath.Join(folder, filepath.FromSlash(path)))
+	if err != nil {
+		return &dag.Error{
+			Code: dag.ErrNotFound, Op: "read the log", Err: err,
+			Hint: "logs lie on the machine where the task ran, in logging.folder",
+		}
+	}
+	defer file.Close()
+	_, err = io.Copy(s.env.Stdout, file)
+	return err
+}

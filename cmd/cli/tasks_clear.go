@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+type tasksClearCmd struct {
+	DagID      string `arg:"" name:"dag" help:"The DAG's id."`
+	TaskRegex  string `short:"t" name:"task-regex" placeholder:"REGEX" help:"Only tasks whose id matches; all when it is not given."`
+	RunID      string `short:"r" name:"run-id" placeholder:"RUN" help:"The run, by its id or logical date."`
+	Start      string `short:"s" name:"start-date" placeholder:"DATE" help:"Runs with a logical date from here on."`
+	End        string `short:"e" name:"end-date" placeholder:"DATE" help:"Runs with a logical date up to here."`
+	MapIndexes []int  `name:"map-index" placeholder:"N" help:"Only these instances of mapped tasks."`
+	Downstream bool   `short:"d" help:"Also what is downstream of the tasks."`
+	Upstream   bool   `short:"u" help:"Also what is upstream of the tasks."`
+	OnlyFailed bool   `short:"f" name:"only-failed" help:"Only failed and upstream_failed instances."`
+	DryRun     bool   `name:"dry-run" help:"Show what would be cleared, and do nothing."`
+	Yes        bool   `short:"y" help:"Do not ask."`
+	outputFlag
+}
+
+// Run clears instances after showing them.
+func (c tasksClearCmd) Run(ctx context.Context, s *session) error {
+	runs, err := c.runs(ctx, s)
+	if err != nil {
+		return err
+	}
+	tasks, err := c.tasks(ctx, s)
+	if err != nil {
+		return err
+	}
+	would, err := c.clear(ctx, s, runs, tasks, true)
+	if err != nil {
+		return err
+	}
+	if len(would) == 0 {
+		fmt.Fprintln(s.env.Stderr, "nothing matches: no instance is cleared")
+	}
+	if c.DryRun || len(would) == 0 {
+		return printInstances(s.env.Stdout, c.Output, would)
+	}
+	if !c.Yes {
+		if err := printInstances(s.env.Stdout, c.Output, would); err != nil {
+			return err
+		}
+		if err := s.confirm(fmt.Sprintf("Clear %s?", count(len(would), "instance"))); err != nil {
+			return err
+		}
+	}
+	cleared, err := c.clear(ctx, s, runs, tasks, false)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.env.Stderr, "%s cleared: the scheduler starts them again\n", count(len(cleared), "instance"))
+	if c.Yes {
+		return printInstances(s.env.Stdout, c.Output, cleared)
+	}
+	return nil
+}
+
+func (c tasksClearCmd) clear(ctx context.Context, s *session, runs []dag.Run, tasks []string, dry bool) ([]dag.TaskInstance, error) {
+	st, err := s.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []dag.TaskInstance
+	for _, run := range runs {
+		cleared, err := st.Clear(ctx, dag.ClearRequest{
+			DagID: c.DagID, RunID: run.RunID, TaskIDs: tasks, MapIndexes: c.MapIndexes, OnlyFailed: c.OnlyFailed, DryRun: dry, Actor: s.actor(),
+		})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, cleared...)
+	}
+	return all, nil
+}
+
+// runs are the one run that is named, or those between two dates.
+func (c tasksClearCmd) runs(ctx context.Context, s *session) ([]dag.Run, error) {
+	if c.RunID != "" {
+		run, err := s.run(ctx, c.DagID, c.RunID)
+		return []dag.Run{run}, err
+	}
+	if c.Start == "" && c.End == "" {
+		return nil, wrong("clear tasks", "give --run-id RUN, or --start-date and --end-date", "it is not said in which runs")
+	}
+	from, err := s.date(c.Start)
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.date(c.End)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := st.Runs(ctx, dag.RunFilter{DagID: c.DagID, Limit: -1})
+	return slices.DeleteFunc(runs, func(r dag.Run) bool { return !between(r.LogicalDate, from, to) }), err
+}
+
+// between tells whether a date lies between two others, each nil for no bound.
+func between(date, from, to *time.Time) bool {
+	return date != nil && (from == nil || !date.Before(*from)) && (to == nil || !date.After(*to))
+}
+
+// tasks are the ids that the expression names, with their neighbours; nil for
+// all tasks.
+func (c tasksClearCmd) tasks(ctx context.Context, s *session) ([]string, error) {
+	d, _, err := s.dag(ctx, c.DagID)
+	if err != nil || c.TaskRegex == "" {
+		return nil, err
+	}
+	expression, err := regexp.Compile(c.TaskRegex)
+	if err != nil {
+		return nil, wrong("read --task-regex", "write a Go regular expression", "%w", err)
+	}
+	chosen := map[string]bool{}
+	for i := range d.Tasks {
+		if expression.MatchString(d.Tasks[i].ID) {
+			chosen[d.Tasks[i].ID] = true
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, notFound("task", c.TaskRegex, taskIDs(d), "`airlock tasks list "+c.DagID+"` shows all")
+	}
+	withNeighbours(d, chosen, c.Upstream, c.Downstream)
+	var ids []string
+	for i := range d.Tasks {
+		if chosen[d.Tasks[i].ID] {
+			ids = append(ids, d.Tasks[i].ID)
+		}
+	}
+	return ids, nil
+}
+
+// withNeighbours adds what is upstream and downstream of the chosen tasks. The
+// tasks are in topological order, so that one pass each way reaches all.
+func withNeighbours(d *dag.DAG, chosen map[string]bool, up, down bool) {
+	named := make(map[string]bool, len(chosen))
+	for id := range chosen {
+		named[id] = true
+	}
+	above, below := named, named
+	if up {
+		above = map[string]bool{}
+		for _, t := range slices.Backward(d.Tasks) {
+			for _, upstream := range t.Upstream {
+				if named[t.ID] || above[t.ID] {
+					above[upstream] = true
+				}
+			}
+		}
+	}
+	if down {
+		below = map[string]bool{}
+		for _, t := range d.Tasks {
+			if slices.ContainsFunc(t.Upstream, func(id string) bool { return named[id] || below[id] }) {
+				below[t.ID] = true
+			}
+		}
+	}
+	for id := range above {
+		chosen[id] = true
+	}
+	for id := range below {
+		chosen[id] = true
+	}
+}
