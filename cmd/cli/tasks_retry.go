@@ -57,7 +57,9 @@ func (c tasksRetryCmd) Run(ctx context.Context, s *session) error {
 		if !fault.Known(c.ErrorCode) {
 			fmt.Fprintf(s.env.Stderr, "%s is no code of Airlock's own\n", c.ErrorCode)
 		}
-		policy.Class, policy.Retries = retry.ClassFor(policy, c.ErrorCode), retry.Retries(policy, c.ErrorCode)
+		if policy.Class = retry.ClassFor(policy, c.ErrorCode); policy.Class != nil {
+			policy.Retries = min(policy.Retries, policy.Class.MaxRetries)
+		}
 	}
 	var lines []retryLine
 	for _, p := range retry.Plan(policy, d.ID, task.ID, logical, failed) {
