@@ -217,6 +217,7 @@ func TestBool(t *testing.T) {
 		"dag_run.conf.get('x')": false, "": false, "  ": false, "'x' in params.names": true, "{{ 'False' }}": false, "{{ 'yes' }}": true,
 		"not params.names": false, "none": false, "{% if ds %}true{% else %}false{% endif %}": true, "{{ 0 }}": false, "{{ [] }}": false,
 		"ds == '2026-01-01' and logical_date.weekday() == 3": true, "1 if false else 0": false,
+		"'off'": false, "{{ '[ ]' }} ": false, "{{ '0.0' }}": false, "{{ 'nan' }}": true, "{{ ds }}": true, "a{{ '' }}": true,
 	}
 	for expr, want := range cases {
 		got, err := r.Bool(expr)

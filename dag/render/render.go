@@ -1,6 +1,9 @@
 package render
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // String renders a template to text. A text without tags comes back as it is.
 // The error is a *dag.Error of code invalid that names the template's line and
@@ -122,8 +125,10 @@ func (r *Renderer) each(v any, text func(string) (any, error)) (any, error) {
 }
 
 // Bool evaluates a condition: an expression ("params.n > 3") or a template
-// ("{{ params.n > 3 }}"). Values have Python's truth; a text that a template
-// renders is false when it is empty or reads false, no, off, none, null or 0.
+// ("{{ params.n > 3 }}"). Values have Python's truth. Of texts, whatever their
+// case and the blanks around them, these are false: the empty one, false, f,
+// no, n, off, none, null, nil, empty, an empty list or mapping as it is
+// written, and every number that is zero.
 func (r *Renderer) Bool(expr string) (bool, error) {
 	tpl := expr
 	if !IsTemplate(expr) {
@@ -145,12 +150,17 @@ func (r *Renderer) Bool(expr string) (bool, error) {
 		return false, err
 	}
 	if text, ok := out.(string); ok {
-		switch strings.ToLower(strings.TrimSpace(text)) {
-		case "", "false", "no", "off", "none", "null", "0", "0.0":
-			return false, nil
-		default:
-			return true, nil
-		}
+		return trueText(text), nil
 	}
 	return truth(out), nil
+}
+
+func trueText(text string) bool {
+	text = strings.ToLower(strings.TrimSpace(text))
+	switch strings.Join(strings.Fields(text), "") {
+	case "", "false", "f", "no", "n", "off", "none", "null", "nil", "empty", "[]", "{}", "()", "set()", `""`, "''":
+		return false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return err != nil || f != 0
 }
