@@ -21,6 +21,11 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	if p.N <= 0 {
 		return nil, nil
 	}
+	if s.idle.claims.Load() {
+		if found, err := s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'queued' LIMIT 1"); err != nil || !found {
+			return nil, s.explain("claim", err)
+		}
+	}
 	var out []dag.Claim
 	err := s.write(ctx, "claim", func(ctx context.Context, t *tx) error {
 		out = nil
@@ -42,6 +47,7 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 		out, err = claims(ctx, t, rows)
 		return err
 	})
+	s.idle.claims.Store(err == nil && len(out) == 0)
 	if dialect.LostCommit(err) {
 		// What was claimed without our knowing would run nowhere until its lease
 		// ends, and then count as a crash: ask.
@@ -238,12 +244,8 @@ func (s *Store) Expired(ctx context.Context, n int) ([]dag.Claim, error) {
 // settleRestarting sets cleared instances back whose worker did not come to say
 // that the attempt has stopped.
 func (s *Store) settleRestarting(ctx context.Context) error {
-	var one []int64
-	if err := s.db.Reader().SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'restarting' LIMIT 1"); err != nil {
-		return fmt.Errorf("list cleared instances: %w", err)
-	}
-	if len(one) == 0 {
-		return nil
+	if found, err := s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'restarting' LIMIT 1"); err != nil || !found {
+		return s.explain("list cleared instances", err)
 	}
 	return s.write(ctx, "set cleared instances back", func(ctx context.Context, t *tx) error {
 		var rows []instanceRow

@@ -72,6 +72,16 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 		CreatedAt dialect.Time `db:"created_at"`
 		Attempts  int          `db:"attempts"`
 	}
+	if s.idle.events.Load() {
+		now, err := s.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.finds(ctx, "SELECT id FROM callback_event WHERE status = 'pending' AND next_attempt_at <= ? LIMIT 1", dialect.Stamp(now))
+		if err != nil || !found {
+			return nil, s.explain("claim events", err)
+		}
+	}
 	var out []dag.Event
 	err := s.write(ctx, "claim events", func(ctx context.Context, t *tx) error {
 		out = nil
@@ -99,7 +109,11 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 			short(owner, 250), dialect.Stamp(t.now.Add(lease)))
 		return err
 	})
-	return out, err
+	s.idle.events.Store(err == nil && len(out) == 0)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // EventDelivered records that a receiver has taken an event.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -23,6 +24,9 @@ type Store struct {
 	versions *versionCache
 	allowed  map[change]bool
 	log      *slog.Logger
+	// idle remembers that the last question found nothing: the next one is asked
+	// with a plain read first, which takes no lock and begins no transaction.
+	idle struct{ claims, events atomic.Bool }
 }
 
 // change is one step of an instance's life.
@@ -98,6 +102,13 @@ func (s *Store) nowBy(ctx context.Context, q sqlx.QueryerContext) (time.Time, er
 		return time.Time{}, err
 	}
 	return t.Time, nil
+}
+
+// finds tells whether a query for ids finds one.
+func (s *Store) finds(ctx context.Context, query string, args ...any) (bool, error) {
+	var ids []int64
+	err := s.db.Reader().SelectContext(ctx, &ids, query, args...)
+	return len(ids) > 0, err
 }
 
 // tx is one write transaction with the one instant that everything in it
