@@ -81,7 +81,7 @@ func (b *batch) inRange(ctx context.Context, q runner, statement string, lo, hi 
 // reject sends one staged row, which the target refuses, to the bad rows. of is
 // the rule that was carried out, nil when a value was computed.
 func (b *batch) reject(ctx context.Context, q runner, seq int64, of *rule, cause error) error {
-	r := badRow{seq: seq, late: true, offset: -1, fault: row.Fault{Code: lateCode(dialect.ClassOf(cause)), Message: cause.Error()}}
+	r := badRow{seq: seq, late: true, offset: -1, fault: row.Fault{Code: lateCode(cause), Message: cause.Error()}}
 	if dialect.ClassOf(cause) == dialect.ClassDuplicate {
 		clash, err := b.clash(ctx, q, seq)
 		if err != nil {

@@ -31,6 +31,10 @@ func (b *batch) writeLetters(ctx context.Context, q runner) (again int64, err er
 			AND l.error_code = b.error_code AND l.raw = b.raw) ORDER BY b.seq`,
 		o.DagID, o.RunID, o.TaskID, o.MapIndex, b.id, string(dag.LetterQuarantined), dialect.Stamp(now), dialect.Stamp(now.Add(letterTTL)),
 		string(dag.LetterQuarantined), o.DagID, o.TaskID)
+	if isRowFault(err) {
+		return 0, problem(codeLetters, "airlock_dead_letter_row of %s takes no letters: %s; nothing was written", b.e.DB, err).
+			hint("repair the table; the step runs again then")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write the dead letters: %w", err)
 	}
@@ -92,12 +96,17 @@ func (b BadRows) String() string {
 }
 
 // lateCode names the refusal of a row by the target.
-func lateCode(class dialect.Class) row.Code {
-	switch class {
-	case dialect.ClassDuplicate:
+func lateCode(err error) row.Code {
+	n, _ := dialect.Number(err)
+	switch class := dialect.ClassOf(err); {
+	case class == dialect.ClassDuplicate:
 		return row.UniqueConflict
-	case dialect.ClassForeignKey:
+	case class == dialect.ClassForeignKey:
 		return row.ForeignKey
+	case n == 4025, n == 3819, n == 275: // CHECK: MariaDB, MySQL, SQLite
+		return row.CheckConstraint
+	case n == 1048, n == 1364, n == 1299: // NOT NULL, no default; SQLite's NOT NULL
+		return row.NullNotAllowed
 	default:
 		return row.Rejected
 	}

@@ -379,7 +379,7 @@ func TestTheDatabaseItselfRefusesRows(t *testing.T) {
 		require.Equal(t, int64(2998), d.RowsInserted)
 		require.Equal(t, int64(2), d.RowsQuarantined)
 		codes := b.letters()
-		require.Equal(t, "REJECTED_BY_DATABASE", codes["701"])
+		require.Equal(t, "CHECK_CONSTRAINT", codes["701"])
 		require.Equal(t, "FOREIGN_KEY", codes["1901"])
 		require.Equal(t, []string{"700,1,5000"}, b.table("SELECT raw FROM airlock_dead_letter_row WHERE source_line = 701"))
 		d = b.run(b.spec(step))

@@ -19,7 +19,6 @@ const (
 	// CodeInvalid: a key of the step cannot be used.
 	CodeInvalid = "INVALID_ARGUMENT"
 
-	codeSourceUnread    = "MERGE_SOURCE_UNREADABLE"
 	codeSourceEncoding  = "MERGE_SOURCE_ENCODING"
 	codeSourceHeader    = "MERGE_SOURCE_COLUMNS"
 	codeSourceTruncated = "MERGE_SOURCE_TRUNCATED"
@@ -34,6 +33,7 @@ const (
 	codeAccounting      = "MERGE_ACCOUNTING"
 	codeRowsIgnored     = "MERGE_ROWS_IGNORED"
 	codeExpression      = "MERGE_EXPRESSION"
+	codeLetters         = "MERGE_LETTERS_REFUSED"
 )
 
 // classes of the codes; what is not here is permanent.
@@ -41,7 +41,7 @@ func classOf(code string) dag.ErrorClass {
 	switch code {
 	case CodeInvalid, codeTargetMissing, codeTargetColumns, codeTargetTables, codeKey, codeWatermark, codeExpression:
 		return dag.ClassConfiguration
-	case CodeFenced, codeSourceTruncated, codeSourceChanged, codeSourceUnread, codeContended:
+	case CodeFenced, codeSourceTruncated, codeSourceChanged, codeContended, codeLetters:
 		return dag.ClassTransient
 	case CodeKeyReused:
 		return dag.ClassPoison

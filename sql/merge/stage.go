@@ -330,9 +330,14 @@ func isRowFault(err error) bool {
 	case dialect.ClassData, dialect.ClassDuplicate, dialect.ClassForeignKey:
 		return true
 	default:
-		return false
+		n, _ := dialect.Number(err)
+		return n == signalled
 	}
 }
+
+// signalled is the number of MySQL's and MariaDB's errors that a trigger raises
+// with SIGNAL.
+const signalled = 1644
 
 // bisect puts the good rows of a refused INSERT into the stage and finds the
 // bad ones.

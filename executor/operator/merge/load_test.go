@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -75,4 +76,21 @@ func TestContractExampleLoads(t *testing.T) {
 		indented += "      " + line
 	}
 	require.Empty(t, loadProblems(t, indented))
+}
+
+func TestExamplesOnThePageLoad(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/operators/merge.md")
+	require.NoError(t, err)
+	blocks := strings.Split(string(page), "```yaml\n")[1:]
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		tasks, _, _ := strings.Cut(block, "```")
+		_, body, _ := strings.Cut(tasks, "\n")
+		indented := ""
+		for line := range strings.Lines(body) {
+			indented += "    " + line
+		}
+		require.Empty(t, loadProblems(t, indented), indented)
+	}
 }

@@ -201,6 +201,16 @@ func TestSpecInAFile(t *testing.T) {
 	}
 	require.Empty(t, problems("      operator: airflow.providers.common.sql.operators.sql.SQLExecuteQueryOperator\n      conn_id: w\n      sql: SELECT 1; SELECT 2\n      parameters: {a: 1}\n"))
 	require.Empty(t, problems("      operator: airflow.providers.mysql.operators.mysql.MySqlOperator\n      mysql_conn_id: w\n      sql: [SELECT 1, totals.sql]\n"))
+	page, err := os.ReadFile("../../../docs/operators/sql.md")
+	require.NoError(t, err)
+	_, block, _ := strings.Cut(string(page), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	_, body, _ := strings.Cut(block, "\n")
+	indented := ""
+	for line := range strings.Lines(body) {
+		indented += "    " + line
+	}
+	require.Empty(t, problems(indented))
 	require.Len(t, problems("      operator: sql\n      conn_id: w\n      sql: [\"SELECT 'a\", \"\"]\n"), 2)
 	require.Len(t, problems("      operator: sql\n      sql: SELECT 1\n"), 1)
 }
