@@ -49,6 +49,9 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 			in.Outcome = dag.Outcome{Kind: dag.OutcomeReleased}
 		}
 	}
+	if in.Outcome.Kind == dag.OutcomeFailed {
+		in.PreviousDelay = w.previousDelay(context.WithoutCancel(ctx), &in)
+	}
 	result := Decide(in, w.o.Rand)
 	writeEnd(log, in, result)
 	return in, result

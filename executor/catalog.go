@@ -160,11 +160,9 @@ func (c *Catalog) markStale(ctx context.Context, res load.Result, rows []dag.DAG
 	for _, d := range res.DAGs {
 		present[d.ID] = true
 	}
-	broken := map[string]bool{}
-	for _, p := range res.Problems {
-		if p.Severity == dag.SeverityError {
-			broken[p.File] = true
-		}
+	broken := make(map[string]bool, len(res.Broken))
+	for _, file := range res.Broken {
+		broken[file] = true
 	}
 	stale := map[string][]string{}
 	for _, r := range rows {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/render"
@@ -20,8 +21,42 @@ func (w *Worker) renderer(ctx context.Context, in *Ending, log *logFile) (*rende
 	}
 	return NewRenderer(ctx, RenderInput{
 		DAG: in.DAG, Task: in.Task, TI: &c.TaskInstance, Run: &c.Run, Params: params,
-		Settings: w.o.Settings, XComs: w.o.Store, Secret: log.Mask,
+		Settings: w.o.Settings, XComs: w.o.Store, Secret: log.Mask, Clock: w.o.Clock,
+		PreviousSuccess: func() (*dag.Run, error) { return w.previousSuccess(ctx, c.Run) },
 	}), nil
+}
+
+// previousSuccess is the last successful run of the DAG before a run, by
+// logical date; nil when there is none.
+func (w *Worker) previousSuccess(ctx context.Context, run dag.Run) (*dag.Run, error) {
+	if run.LogicalDate == nil {
+		return nil, nil
+	}
+	runs, err := w.o.Store.Runs(ctx, dag.RunFilter{DagID: run.DagID, States: []dag.RunState{dag.RunSuccess}, Until: &run.RunAfter, Limit: 50})
+	if err != nil {
+		return nil, err
+	}
+	var last *dag.Run
+	for i := range runs {
+		at := runs[i].LogicalDate
+		if at != nil && at.Before(*run.LogicalDate) && (last == nil || at.After(*last.LogicalDate)) {
+			last = &runs[i]
+		}
+	}
+	return last, nil
+}
+
+// previousDelay is the delay before the attempt that just failed, which
+// decorrelated jitter grows from.
+func (w *Worker) previousDelay(ctx context.Context, in *Ending) time.Duration {
+	if in.Claim.ID == 0 || in.Task == nil || in.Task.Retry.Class == nil || in.Task.Retry.Class.Jitter != dag.JitterDecorrelated {
+		return 0
+	}
+	attempts, err := w.o.Store.Attempts(ctx, in.Claim.TaskInstanceKey)
+	if err != nil || len(attempts) == 0 {
+		return 0 // drawn from the base then, which is within the policy
+	}
+	return attempts[len(attempts)-1].Delay
 }
 
 // RenderInput is what NewRenderer joins into a template context.
@@ -36,6 +71,10 @@ type RenderInput struct {
 	// Secret, when set, is told every password that a template may print.
 	Secret func(string)
 	Extra  map[string]any
+	// Clock serves macros; the system's when nil.
+	Clock dag.Clock
+	// PreviousSuccess serves prev_data_interval_start_success and its like.
+	PreviousSuccess func() (*dag.Run, error)
 }
 
 // NewRenderer makes a renderer whose variables, connections and XComs are read
@@ -43,6 +82,7 @@ type RenderInput struct {
 func NewRenderer(ctx context.Context, in RenderInput) *render.Renderer {
 	return render.New(render.Input{
 		DAG: in.DAG, Task: in.Task, TI: in.TI, Run: in.Run, Params: in.Params, Extra: in.Extra,
+		Clock: in.Clock, PreviousSuccess: in.PreviousSuccess,
 		Variables: func() map[string]string {
 			vars, err := in.Settings.Variables(ctx)
 			out := make(map[string]string, len(vars))

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -28,6 +29,8 @@ type Ending struct {
 	WorkerID       string
 	Hostname       string
 	Detail         json.RawMessage
+	// PreviousDelay was drawn for the retry that this attempt was; 0 for the first.
+	PreviousDelay time.Duration
 	// Reaped is set when the reaper speaks for a worker that is gone.
 	Reaped bool
 }
@@ -94,7 +97,7 @@ func (in Ending) fail(r *dag.Result, e *dag.TaskError, rnd dag.Rand) {
 	}
 	attempt := retry.Attempt{
 		DagID: ti.DagID, TaskID: ti.TaskID, LogicalDate: in.Claim.Run.LogicalDate, TryNumber: max(ti.TryNumber, 1),
-		Failures: ti.FailureCount + 1, ErrorCode: e.Code, RetryAfter: e.RetryAfter,
+		Failures: ti.FailureCount + 1, PreviousDelay: in.PreviousDelay, ErrorCode: e.Code, RetryAfter: e.RetryAfter,
 	}
 	again := e.Class == dag.ClassTransient
 	switch r.Spent {
@@ -138,7 +141,7 @@ func (in Ending) seal(r *dag.Result, e *dag.TaskError) {
 	}
 	letter := dag.Seal(dag.SealInput{
 		TI: in.Claim.TaskInstance, Run: in.Claim.Run, Err: e, Attempts: in.Claim.TryNumber, Payload: payload,
-		IdempotencyKey: in.IdempotencyKey, At: in.End,
+		IdempotencyKey: cmp.Or(e.IdempotencyKey, in.IdempotencyKey), At: in.End,
 	})
 	r.Letter = &letter
 	sealed := *e

@@ -84,6 +84,10 @@ type WorkerStore interface {
 	Run(ctx context.Context, dagID, runID string) (dag.Run, error)
 	// Version loads the DAG of a version id.
 	Version(ctx context.Context, id int64) (*dag.DAG, error)
+	// Attempts lists the attempts of one instance, oldest first.
+	Attempts(ctx context.Context, key dag.TaskInstanceKey) ([]dag.Attempt, error)
+	// Runs lists runs, newest first.
+	Runs(ctx context.Context, f dag.RunFilter) ([]dag.Run, error)
 	XComReader
 }
 

@@ -159,9 +159,10 @@ func (a *App) Settings() executor.SettingsStore { return a.settings }
 // Close closes the state database. The loops must have ended.
 func (a *App) Close() error { return a.store.Close() }
 
-// notifiers are the receivers of callback events.
-func (a *App) notifiers() []callbacks.Notifier {
-	return []callbacks.Notifier{webhook.New(), command.New(), logcallback.New(a.o.Log)}
+// notifiers are the receivers of callback events; log is where the log
+// callback writes.
+func notifiers(log *slog.Logger) []callbacks.Notifier {
+	return []callbacks.Notifier{webhook.New(), command.New(), logcallback.New(log)}
 }
 
 func (a *App) installation() string {

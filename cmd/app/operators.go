@@ -1,10 +1,12 @@
 package app
 
 import (
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/bash"
 	"github.com/airlock-dag/airlock/executor/operator/branch"
 	"github.com/airlock-dag/airlock/executor/operator/empty"
+	"github.com/airlock-dag/airlock/executor/operator/merge"
 	"github.com/airlock-dag/airlock/executor/operator/probe"
 	"github.com/airlock-dag/airlock/executor/operator/python"
 	"github.com/airlock-dag/airlock/executor/operator/shortcircuit"
@@ -17,7 +19,7 @@ import (
 // here, and nowhere else.
 func Operators() *operator.Registry {
 	return operator.NewRegistry(
-		bash.New(), branch.New(), empty.New(), &probe.Operator{}, python.New(),
+		bash.New(), branch.New(), empty.New(), merge.New(dag.SystemRand{}), &probe.Operator{}, python.New(),
 		shortcircuit.New(), sqlop.New(), transcode.New(), triggerdagrun.New(),
 	)
 }

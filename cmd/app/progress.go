@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,6 +55,27 @@ func (d *display) line(format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(d.out, format+"\n", args...)
+}
+
+// logger writes log lines above the bars, without what the lines around them
+// say already.
+func (d *display) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(lines{d}, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Key {
+		case slog.TimeKey, slog.LevelKey, "dag_id", "run_id", "log_path", "dedup_key", "exception", "event":
+			return slog.Attr{}
+		default:
+			return a
+		}
+	}}))
+}
+
+// lines is a writer of whole lines.
+type lines struct{ d *display }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.d.line("%s", strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
 }
 
 // progress takes an attempt's report.

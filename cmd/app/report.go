@@ -96,13 +96,13 @@ func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport,
 	if len(rep.Letters) > 0 {
 		rep.Queries = append(rep.Queries, fmt.Sprintf(
 			"SELECT task_id, map_index, error_class, error_code, error_message FROM dead_letter WHERE dag_id = '%s' AND run_id = '%s'",
-			strings.ReplaceAll(d.ID, "'", "''"), strings.ReplaceAll(runID, "'", "''")))
+			quoted(d.ID), quoted(runID)))
 	}
 	for _, m := range rep.Merges {
 		if m.Quarantined > 0 {
 			rep.Queries = append(rep.Queries, fmt.Sprintf(
-				"SELECT source, source_line, column_name, error_code, error_message, raw FROM airlock_dead_letter_row WHERE batch_id = '%s'   -- in the target database",
-				strings.ReplaceAll(m.BatchID, "'", "''")))
+				"SELECT source, source_line, column_name, error_code, error_message, raw FROM airlock_dead_letter_row WHERE dag_id = '%s' AND task_id = '%s'   -- in the target database",
+				quoted(d.ID), quoted(m.TaskID)))
 		}
 	}
 	return rep, nil
@@ -219,6 +219,9 @@ func orDash(v any) any {
 	}
 	return v
 }
+
+// quoted doubles the quotes of an SQL text.
+func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 func firstLine(s string, most int) string {
 	s, _, _ = strings.Cut(s, "\n")

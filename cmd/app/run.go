@@ -35,9 +35,9 @@ func (a *App) parts(o partOptions) parts {
 	if o.concurrency == 0 {
 		o.concurrency = cfg.Worker.Concurrency
 	}
-	log := a.o.Log
+	log, said := a.o.Log, a.o.Log
 	if o.show != nil { // the display tells how attempts end; the log would say it twice
-		log = slog.New(slog.DiscardHandler)
+		log, said = slog.New(slog.DiscardHandler), o.show.logger()
 	}
 	w := executor.WorkerOptions{
 		Store: a.store, Settings: a.settings, Operators: a.o.Operators, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
@@ -59,7 +59,7 @@ func (a *App) parts(o partOptions) parts {
 			Wake: a.schedulerWake, WorkerWake: a.workerWake, OutboxWake: a.outboxWake,
 		}),
 		outbox: callbacks.New(callbacks.Options{
-			Outbox: a.store, Notifiers: a.notifiers(), Clock: a.o.Clock, Rand: a.o.Rand, Log: a.o.Log, Owner: id,
+			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
 			Settings: a.settings,
 			Poll:     cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),
