@@ -127,6 +127,8 @@ func printValue(w io.Writer, format string, v any) error {
 	}
 	text := b.String()
 	if format == "yaml" {
+		// YAML takes this one for a line's end, JSON for a character like any other.
+		text = strings.ReplaceAll(text, "\u0085", `\u0085`)
 		var tree yaml.Node
 		if err := yaml.Load([]byte(text), &tree); err != nil {
 			return fmt.Errorf("print as yaml: %w", err)
