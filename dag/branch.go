@@ -115,6 +115,19 @@ func (g *Graph) chosen(branch int, id string) []int {
 	return out
 }
 
+// TasksOfGroup lists the ids of the tasks in a group and in the groups inside
+// it, in the order of the DAG; nil when there is no such group, or nothing in it.
+func TasksOfGroup(d *DAG, groupID string) []string {
+	inGroup := NewGraph(d).groupAndBelow(groupID)
+	var out []string
+	for i := range d.Tasks {
+		if d.Tasks[i].GroupID != "" && inGroup[d.Tasks[i].GroupID] {
+			out = append(out, d.Tasks[i].ID)
+		}
+	}
+	return out
+}
+
 // groupAndBelow is the set of a group's id and those of the groups inside it;
 // empty when there is no such group.
 func (g *Graph) groupAndBelow(id string) map[string]bool {

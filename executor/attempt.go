@@ -169,6 +169,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			}
 			return run.State, err
 		},
+		ExternalStates: w.externalStates,
 		StillMine: func(ctx context.Context) error {
 			if c.ID == 0 { // a try outside the state database: nobody can take it over
 				return nil

@@ -82,6 +82,9 @@ type WorkerStore interface {
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Run finds a run; the error of one that does not exist has dag.ErrNotFound.
 	Run(ctx context.Context, dagID, runID string) (dag.Run, error)
+	// ExternalRun finds the run of a DAG with a logical date, and the states of
+	// its instances; nil when there is no such run.
+	ExternalRun(ctx context.Context, dagID string, logicalDate time.Time) (*dag.ExternalRun, error)
 	// Version loads the DAG of a version id.
 	Version(ctx context.Context, id int64) (*dag.DAG, error)
 	// Attempts lists the attempts of one instance, oldest first.

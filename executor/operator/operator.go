@@ -53,6 +53,9 @@ type Task struct {
 	// RunState is the state of a run of any DAG, "" when there is no such run;
 	// nil where the process cannot look at other runs.
 	RunState func(ctx context.Context, dagID, runID string) (dag.RunState, error)
+	// ExternalStates looks at the run of another DAG with a logical date; nil
+	// where the process cannot look at other runs.
+	ExternalStates func(ctx context.Context, q ExternalQuery) (ExternalStates, error)
 	// StillMine asks the state database whether the lease still holds; an
 	// operator with an effect outside asks just before it commits the effect.
 	StillMine func(ctx context.Context) error
@@ -88,6 +91,32 @@ type TriggerRequest struct {
 	RunID       string // made from the asking task instance when empty
 	LogicalDate *time.Time
 	Conf        map[string]any
+}
+
+// ExternalQuery asks for the run of another DAG.
+type ExternalQuery struct {
+	DagID       string
+	LogicalDate time.Time
+	// TaskIDs and GroupID narrow the answer to these tasks, or to those of a
+	// group and the groups inside it; with neither only the run is looked at.
+	TaskIDs []string
+	GroupID string
+}
+
+// ExternalStates is what such a run holds now.
+type ExternalStates struct {
+	// NoDAG is set when there is no such DAG.
+	NoDAG bool
+	// Unknown lists the tasks and the group asked for that the DAG does not have,
+	// as the run's version has it (the present version while there is no run).
+	Unknown []string
+	// Run is the state of the run, "" while there is none.
+	Run dag.RunState
+	// Tasks counts the instances of each task asked for by their states. A task
+	// that has none yet is not in it, and there is none while there is no run.
+	Tasks map[string]map[dag.State]int
+	// TaskIDs are the tasks asked for: those named, or those of the group.
+	TaskIDs []string
 }
 
 // Causes of a cancelled attempt.

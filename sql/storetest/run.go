@@ -18,6 +18,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a run lives from none to success", testLife},
 		{"dates keep their microseconds", testDates},
 		{"a run exists once", testUniqueRuns},
+		{"a run is found by its logical date", testExternalRun},
 		{"two schedulers make one run", testTwoSchedulersMakeOneRun},
 		{"schedulers share the runs", testSchedulersShareRuns},
 		{"a run waits for its day and for room", testRunLimits},

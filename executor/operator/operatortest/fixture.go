@@ -28,6 +28,8 @@ type Fixture struct {
 	XComs map[string]any
 	// RunStates are found by "dag_id/run_id".
 	RunStates map[string]dag.RunState
+	// External answers ExternalStates; nil says that there is no such DAG.
+	External func(operator.ExternalQuery) (operator.ExternalStates, error)
 	// Lost makes StillMine say that the lease is gone.
 	Lost bool
 
@@ -68,6 +70,7 @@ func New(t testing.TB, args map[string]any) *Fixture {
 		XCom:           f.xcom,
 		Trigger:        f.trigger,
 		RunState:       f.runState,
+		ExternalStates: f.externalStates,
 		StillMine:      f.stillMine,
 		Dir:            t.TempDir(),
 		ScratchDir:     t.TempDir(),
@@ -148,6 +151,13 @@ func (f *Fixture) trigger(_ context.Context, r operator.TriggerRequest) (string,
 
 func (f *Fixture) runState(_ context.Context, dagID, runID string) (dag.RunState, error) {
 	return f.RunStates[dagID+"/"+runID], nil
+}
+
+func (f *Fixture) externalStates(_ context.Context, q operator.ExternalQuery) (operator.ExternalStates, error) {
+	if f.External == nil {
+		return operator.ExternalStates{NoDAG: true}, nil
+	}
+	return f.External(q)
 }
 
 func (f *Fixture) stillMine(context.Context) error {
