@@ -15,9 +15,9 @@ import (
 func TestCutText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "short", dag.CutText("short", 5))
-	require.Equal(t, "", dag.CutText("", 5))
-	require.Equal(t, "", dag.CutText("x", 0))
-	require.Equal(t, "", dag.CutText("x", -1))
+	require.Empty(t, dag.CutText("", 5))
+	require.Empty(t, dag.CutText("x", 0))
+	require.Empty(t, dag.CutText("x", -1))
 	require.Equal(t, "a\uFFFDb\uFFFDc", dag.CutText("a\x00b\xffc", 100), "NUL and broken bytes")
 	require.Equal(t, "abc", dag.CutText("abcdef", 3), "no room for a mark")
 	require.Equal(t, "é", dag.CutText("éé", 3), "a character is not split")

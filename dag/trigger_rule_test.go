@@ -2,7 +2,6 @@ package dag_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -261,5 +260,5 @@ func TestReasonsNameTheRule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(dagOf(task("u"), task("t", after("u"), rule(dag.OneFailed))))
 	d := w.set(map[string]dag.State{"u": dag.StateSuccess}).step(t)
-	require.True(t, strings.Contains(d.Transitions[0].Reason, "one_failed"), d.Transitions[0].Reason)
+	require.Contains(t, d.Transitions[0].Reason, "one_failed", d.Transitions[0].Reason)
 }

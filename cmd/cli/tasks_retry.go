@@ -57,9 +57,7 @@ func (c tasksRetryCmd) Run(ctx context.Context, s *session) error {
 		if !fault.Known(c.ErrorCode) {
 			fmt.Fprintf(s.env.Stderr, "%s is no code of Airlock's own\n", c.ErrorCode)
 		}
-		if policy.Class = retry.ClassFor(policy, c.ErrorCode); policy.Class != nil {
-			policy.Retries = min(policy.Retries, policy.Class.MaxRetries)
-		}
+		policy.Class, policy.Retries = retry.ClassFor(policy, c.ErrorCode), policy.RetriesFor(c.ErrorCode)
 	}
 	var lines []retryLine
 	for _, p := range retry.Plan(policy, d.ID, task.ID, logical, failed) {

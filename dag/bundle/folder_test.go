@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -212,7 +211,7 @@ func TestScanOfAMissingFolder(t *testing.T) {
 	_, err := bundle.NewFolder(filepath.Join(t.TempDir(), "dags")).Scan()
 	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.True(t, strings.Contains(err.Error(), "--dags-folder"), err)
+	require.Contains(t, err.Error(), "--dags-folder", err)
 
 	file := write(t, t.TempDir(), "a.yml", "")
 	_, err = bundle.NewFolder(file).Scan()

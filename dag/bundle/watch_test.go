@@ -67,7 +67,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 	untilScan(t, f, ch, []string{"b.yml", "sub/c.yml"})
 
 	stop()
-	for range ch { //nolint:revive // drains until the watch has ended
+	for range ch {
 	}
 }
 
@@ -89,6 +89,6 @@ func TestWatchPollsWhereEventsAreMissing(t *testing.T) {
 	clock.ticks <- time.Time{}
 	next(t, ch)
 	stop()
-	for range ch { //nolint:revive // drains until the watch has ended
+	for range ch {
 	}
 }

@@ -65,14 +65,14 @@ func (l *loader) build(src *source) {
 
 // checkTopLevel reports the keys beside the DAGs.
 func (l *loader) checkTopLevel(src *source, f field) {
-	switch {
-	case f.name == "default":
+	switch f.name {
+	case "default":
 		if !f.val.null() {
 			l.checkDAGKeys(src.rep, f.val, "default")
 		}
-	case f.name == "task_groups":
+	case "task_groups":
 		src.rep.warn(f.key, f.name, codeMisplacedKey, "task_groups has no effect beside the DAGs", "put it inside a DAG")
-	case f.name == "policies":
+	case "policies":
 		src.rep.err(f.key, f.name, codeMisplacedKey, "policies cannot stand beside the DAGs", "put it under default:, or in a file policies.yml")
 	default:
 		src.rep.err(f.key, f.name, codeMisplacedKey, f.name+" is a key of a DAG and stands beside the DAGs", "put it under the DAG's id")

@@ -83,13 +83,13 @@ func split(s string, va *exec.VarArgs, right bool) (any, error) {
 	sep := textArg(va, 0, "sep", "None")
 	limit := intArg(va, 1, "maxsplit", -1)
 	var parts []string
-	switch {
-	case sep == "None":
+	switch sep {
+	case "None":
 		parts = strings.Fields(s)
 		if limit >= 0 && len(parts) > limit+1 {
 			return nil, fmt.Errorf("split with a limit needs a separator")
 		}
-	case sep == "":
+	case "":
 		return nil, fmt.Errorf("split needs a separator that is not empty")
 	default:
 		parts = strings.Split(s, sep)

@@ -194,10 +194,11 @@ func TestPlan(t *testing.T) {
 	plan := retry.Plan(p, "daily_sales", "extract", &end, end)
 	require.Len(t, plan, 3)
 	var due time.Duration
-	for i, want := range []time.Duration{330, 934, 1337} { // bases 300, 600, 1200 and their hashes
-		due += want * time.Second
+	for i, seconds := range []int{330, 934, 1337} { // bases 300, 600, 1200 and their hashes
+		want := time.Duration(seconds) * time.Second
+		due += want
 		require.Equal(t, i+1, plan[i].Retry)
-		require.Equal(t, want*time.Second, plan[i].Min)
+		require.Equal(t, want, plan[i].Min)
 		require.Equal(t, end.Add(due), plan[i].Due)
 		require.Equal(t, plan[i].Due, plan[i].EarliestDue)
 		require.Equal(t, 24*time.Hour, plan[i].Cap)

@@ -51,7 +51,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		return Result{}, errNoCommand
 	}
 	if ctx.Err() != nil {
-		return Result{ExitCode: -1, Stopped: context.Cause(ctx)}, nil
+		return Result{ExitCode: -1, Stopped: context.Cause(ctx)}, nil //nolint:nilerr // the result says why
 	}
 	grace := c.Grace
 	if grace <= 0 {

@@ -31,7 +31,7 @@ func sourceType(ctx context.Context, q *QuerySource, name string) (column.Type, 
 		return column.Type{}, err
 	}
 	col := "airlock_q." + dialect.Quote(name)
-	rows, err := q.DB.Reader().DB.QueryContext(ctx, "SELECT "+col+" FROM ("+text+") AS airlock_q WHERE "+col+" IS NOT NULL LIMIT 1", args...)
+	rows, err := q.DB.Reader().DB.QueryContext(ctx, "SELECT "+col+" FROM ("+text+") AS airlock_q WHERE "+col+" IS NOT NULL LIMIT 1", args...) //nolint:rowserrcheck // the caller asks for it
 	if err != nil {
 		return column.Type{}, fmt.Errorf("look at the watermark column %s of the source: %w", name, err)
 	}

@@ -108,7 +108,7 @@ func (b *bench) fail(spec *merge.Spec, code string) *dag.TaskError {
 	_, err := b.engine().Run(context.Background(), b.job(spec))
 	require.Error(b.t, err)
 	var te *dag.TaskError
-	require.True(b.t, errors.As(err, &te), "%v", err)
+	require.ErrorAs(b.t, err, &te, "%v", err)
 	require.Equal(b.t, code, te.Code, "%v", te)
 	return te
 }

@@ -180,7 +180,7 @@ func (q *QuerySource) Open(ctx context.Context, want source.Wanted, b Bounds) (s
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.DB.Reader().DB.QueryContext(ctx, text, args...)
+	rows, err := q.DB.Reader().DB.QueryContext(ctx, text, args...) //nolint:rowserrcheck // the reader asks for it
 	if err != nil {
 		return nil, fmt.Errorf("the source query: %w", err)
 	}

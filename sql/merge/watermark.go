@@ -55,13 +55,6 @@ func (k watermarkKind) less(a, b string) bool {
 	return a < b
 }
 
-func (k watermarkKind) max(a, b string) string {
-	if a == "" || (b != "" && k.less(a, b)) {
-		return b
-	}
-	return a
-}
-
 // back moves a watermark back by the step's lookback.
 func (k watermarkKind) back(value string, w *WatermarkSpec) (string, error) {
 	switch k {

@@ -58,7 +58,7 @@ func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 // lockFile takes an advisory lock on a file. The file stays: removing it would
 // let two processes lock two different files of one name.
 func lockFile(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the database's own
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the database for its migration: %w", err)
 	}

@@ -121,7 +121,7 @@ func statementError(b *bound, i int, err error) error {
 }
 
 func (s *step) query(ctx context.Context, q runner, b *bound) (*answer, error) {
-	rows, err := q.QueryxContext(ctx, b.text, b.args...)
+	rows, err := q.QueryxContext(ctx, b.text, b.args...) //nolint:sqlclosecheck // it is closed below, whatever comes
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const lockPoll = 200 * time.Millisecond
 // gives a release that does nothing: the guard is asked again before the rename.
 func acquire(ctx context.Context, clock dag.Clock, path string, busy func()) (release func(), err error) {
 	for first := true; ; first = false {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // workers of several users may share a catalogue
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // workers of several users may share a catalogue
 		if err != nil {
 			return nil, fmt.Errorf("make the lock file: %w", err)
 		}

@@ -117,7 +117,7 @@ func (t target) done(ctx context.Context, w wanted) (m *Manifest, why string, er
 	}
 	m = &Manifest{}
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, "the manifest cannot be read: " + err.Error(), nil
+		return nil, "the manifest cannot be read: " + err.Error(), nil //nolint:nilerr // a manifest that is broken is made anew
 	}
 	switch {
 	case m.SchemaVersion != ManifestVersion:

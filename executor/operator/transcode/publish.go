@@ -43,7 +43,7 @@ func (t target) publish(ctx context.Context, temporary, attempt string, m *Manif
 }
 
 func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644) //nolint:gosec // a catalogue is for others to read
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644) // a catalogue is for others to read
 	if err != nil {
 		return fmt.Errorf("make %s: %w", filepath.Base(path), err)
 	}

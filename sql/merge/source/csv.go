@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -117,7 +118,7 @@ func skipMark(w *window, name string) error {
 func (c *CSV) readHeader() error {
 	for {
 		raw, fault, err := c.scan()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
