@@ -22,10 +22,11 @@ import (
 
 // Process is a MariaDB server that a test owns.
 type Process struct {
-	dir   string
-	port  int
-	flags []string
-	cmd   *osexec.Cmd
+	dir    string
+	server string // mariadbd's path
+	port   int
+	flags  []string
+	cmd    *osexec.Cmd
 	// leash is held open as long as the server shall live: the wrapper around it
 	// reads the other end and kills the server when this process is gone,
 	// however it ended.
@@ -93,10 +94,9 @@ func (p *Process) remove() {
 }
 
 func start(flags []string) (*Process, error) {
-	for _, program := range []string{"mariadbd", "mariadb-install-db"} {
-		if _, err := osexec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("%s is not installed (Debian: apt-get install mariadb-server): %w", program, err)
-		}
+	server, err := program("mariadbd")
+	if err != nil {
+		return nil, err
 	}
 	sweep()
 	// Short, because a unix socket's path may have 107 bytes only.
@@ -104,7 +104,7 @@ func start(flags []string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{dir: dir, flags: flags}
+	p := &Process{dir: dir, server: server, flags: flags}
 	if err := p.install(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -120,6 +120,21 @@ func start(flags []string) (*Process, error) {
 	}
 	_ = os.RemoveAll(dir)
 	return nil, err
+}
+
+// program finds a program also where only root's PATH looks.
+func program(name string) (string, error) {
+	path, err := osexec.LookPath(name)
+	for _, folder := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec"} {
+		if err == nil {
+			return path, nil
+		}
+		path, err = osexec.LookPath(filepath.Join(folder, name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s is not installed (Debian: apt-get install mariadb-server)", name)
+	}
+	return path, nil
 }
 
 const dirPrefix = "airlock-mdb-"
@@ -148,7 +163,11 @@ func freePort() (int, error) {
 
 // install makes the system tables, with a root that has no password.
 func (p *Process) install() error {
-	cmd := osexec.Command("mariadb-install-db", append([]string{
+	installer, err := program("mariadb-install-db")
+	if err != nil {
+		return err
+	}
+	cmd := osexec.Command(installer, append([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M",
 	}, asUser()...)...)
@@ -186,7 +205,7 @@ exit 0
 
 func (p *Process) run() error {
 	args := append([]string{
-		"-c", wrapper, "sh", p.dir, "mariadbd", "--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"),
+		"-c", wrapper, "sh", p.dir, p.server, "--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"),
 		"--socket=" + p.Socket(), "--port=" + strconv.Itoa(p.port), "--bind-address=127.0.0.1", "--skip-name-resolve",
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-doublewrite=0", "--performance-schema=OFF",
 		"--max-connections=500", "--character-set-server=utf8mb4", "--pid-file=" + filepath.Join(p.dir, "mariadbd.pid"),

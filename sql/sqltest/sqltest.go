@@ -87,14 +87,14 @@ func SQLite(tb testing.TB) string {
 // sharedServer is the one MariaDB server of this test process. A process-wide
 // server needs a process-wide variable: starting one for each test would take
 // seconds each time.
-var sharedServer struct { //nolint:gochecknoglobals // see above
+var sharedServer struct {
 	once sync.Once
 	p    *Process
 	err  error
 }
 
 // counter numbers the databases of this process.
-var counter atomic.Int64 //nolint:gochecknoglobals // with sharedServer
+var counter atomic.Int64
 
 // MariaDB is the DSN of a fresh database on this test process' own MariaDB
 // server, which the first call starts. It fails the test when mariadbd is not

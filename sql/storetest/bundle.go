@@ -14,7 +14,7 @@ import (
 )
 
 // start is where every test's clock stands at first.
-var start = time.Date(2026, 6, 10, 12, 0, 0, 123456000, time.UTC) //nolint:gochecknoglobals // a constant
+var start = time.Date(2026, 6, 10, 12, 0, 0, 123456000, time.UTC)
 
 const (
 	testLease = 30 * time.Second
