@@ -197,9 +197,8 @@ func (c *counts) add(o counts) {
 func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, error) {
 	var c counts
 	b.again, b.bad.spared = nil, 0
-	between := fmt.Sprintf("%s.airlock_seq >= %d AND %s.airlock_seq < %d", stageAlias, lo, stageAlias, hi)
-	if _, err := q.ExecContext(ctx, b.p.resetSQL()+" WHERE "+between); err != nil {
-		return c, fmt.Errorf("sort the rows: %w", err)
+	if err := b.sort(ctx, q, b.p.resetSQL()+" WHERE "+seqRange, lo, hi); err != nil {
+		return c, err
 	}
 	if (b.p.locks || b.contended) && !b.e.DB.IsSQLite() {
 		var n int64
@@ -207,8 +206,8 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 			return c, fmt.Errorf("lock the rows of %s: %w", b.p.spec.Target, err)
 		}
 	}
-	if _, err := q.ExecContext(ctx, b.p.matchSQL()+" AND "+between); err != nil {
-		return c, fmt.Errorf("sort the rows: %w", err)
+	if err := b.sort(ctx, q, b.p.matchSQL()+" AND "+seqRange, lo, hi); err != nil {
+		return c, err
 	}
 	for _, v := range b.p.computed {
 		set := dialect.Quote(v.name) + " = " + v.expr
@@ -221,8 +220,8 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 		if r.action != mergesql.Update {
 			continue
 		}
-		if _, err := q.ExecContext(ctx, b.p.sameSQL(r)+" AND "+between); err != nil {
-			return c, fmt.Errorf("look for rows that are unchanged: %w", err)
+		if err := b.sort(ctx, q, b.p.sameSQL(r)+" AND "+seqRange, lo, hi); err != nil {
+			return c, err
 		}
 	}
 	// Deletes go first: they free keys that an insert may need.
@@ -249,6 +248,20 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 		return c, err
 	}
 	return c, b.countRest(ctx, q, lo, hi, &c)
+}
+
+// sortRows bounds the stage rows that one sorting statement looks at, and with
+// them what the database keeps aside for it.
+const sortRows = 50000
+
+// sort runs a statement that changes the stage only, range by range.
+func (b *batch) sort(ctx context.Context, q runner, statement string, lo, hi int64) error {
+	for from := lo; from < hi; from += sortRows {
+		if _, err := q.ExecContext(ctx, statement, from, min(from+sortRows, hi)); err != nil {
+			return fmt.Errorf("sort the rows: %w", err)
+		}
+	}
+	return nil
 }
 
 // countRest counts the rows that no rule took.
