@@ -85,4 +85,4 @@ image: ## build the container image airlock:VERSION
 
 .PHONY: clean
 clean: ## remove what builds and runs left here
-	rm -rf bin .airlock media_ingest coverage.out
+	rm -rf bin .airlock examples/media_ingest coverage.out
