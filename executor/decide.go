@@ -114,7 +114,10 @@ func (in Ending) fail(r *dag.Result, e *dag.TaskError, rnd dag.Rand) {
 		}
 	}
 	if again {
-		d := retry.Next(policy, attempt, rnd)
+		var d retry.Delay
+		if !in.Reaped { // a lost worker's task has waited for its lease already
+			d = retry.Next(policy, attempt, rnd)
+		}
 		if r.Spent == dag.BudgetThrottling {
 			if ti.ThrottledFor+d.Delay > policy.MaxThrottleTime {
 				again = false

@@ -109,6 +109,7 @@ func TestDecideCrashBudgetIsItsOwn(t *testing.T) {
 		require.Equal(t, dag.StateUpForRetry, r.State)
 		require.Equal(t, dag.BudgetCrashes, r.Spent)
 		require.True(t, r.Reaped)
+		require.Equal(t, ended, *r.NextTryAt, "a lost worker's task is redelivered at once")
 	}
 	r := executor.Decide(ending(lost, func(in *executor.Ending) { in.Claim.CrashCount = 2 }), half)
 	require.Equal(t, dag.StateFailed, r.State, "the third crash is the last")
