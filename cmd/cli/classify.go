@@ -7,6 +7,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/fault"
+	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
 type classifyCmd struct {
@@ -39,15 +40,13 @@ func (c classifyCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	var rules fault.Rules
+	task := &dag.Task{} // one without rules of its own
 	if c.Dag != "" || c.Task != "" {
-		_, task, err := s.task(ctx, c.Dag, c.Task)
-		if err != nil {
+		if _, task, err = s.task(ctx, c.Dag, c.Task); err != nil {
 			return err
 		}
-		rules = fault.StepRules(task)
 	}
-	te, why := fault.ClassifyWith(evidence, rules)
+	te, why := classify(evidence, task)
 	result := classified{TaskError: te, RetryAfter: te.RetryAfter.Seconds(), Retried: te.Class == dag.ClassTransient, Why: why}
 	next := "sealed at once"
 	if result.Retried {
@@ -63,6 +62,21 @@ func (c classifyCmd) Run(ctx context.Context, s *session) error {
 		{"hint", te.Hint},
 		{"why", strings.Join(why, "\n")},
 	})
+}
+
+// classify asks the database's table for a database's number, and the tables of
+// package fault for the rest; then the task's own rules.
+func classify(e fault.Evidence, task *dag.Task) (dag.TaskError, []string) {
+	if e.SQLError == 0 {
+		return fault.ClassifyWith(e, fault.StepRules(task))
+	}
+	kind := dialect.Kind(e.Engine)
+	te := dialect.NumberedTaskError(kind, e.SQLError)
+	why := []string{fmt.Sprintf("%s error %d is of the class %q: %s is %s", kind, e.SQLError, dialect.ClassOfNumber(kind, e.SQLError), te.Code, te.Class)}
+	if own := fault.Apply(task, te, e.Stderr); own.Class != te.Class || own.Code != te.Code {
+		te, why = own, append(why, fmt.Sprintf("the step's own rules make it %s, %s", own.Code, own.Class))
+	}
+	return *te, why
 }
 
 // evidence is what the flags say; nothing at all is wrong use.

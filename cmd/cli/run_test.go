@@ -123,6 +123,9 @@ rules:
 		"throttled":     {[]string{"--http", "429", "--retry-after", "30"}, "transient", "HTTP_429", true},
 		"not allowed":   {[]string{"--http", "403"}, "configuration", "HTTP_403", false},
 		"a step's rule": {[]string{"--exit-code", "3", "--dag", "rules", "--task", "fetch"}, "permanent", "BAD_CONFIG", false},
+		"deadlock":      {[]string{"--mysql", "1213"}, "transient", "MYSQL_1213", true},
+		"duplicate key": {[]string{"--mariadb", "1062"}, "permanent", "MYSQL_1062", false},
+		"busy":          {[]string{"--sqlite", "5"}, "transient", "SQLITE_5", true},
 		"its own word":  {[]string{"--exit-code", "1", "--stderr", `airlock: {"error_class": "permanent", "error_code": "DATA_ERROR"}`}, "permanent", "DATA_ERROR", false},
 	} {
 		t.Run(name, func(t *testing.T) {
