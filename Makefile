@@ -14,7 +14,7 @@ SOURCES  = $(shell git ls-files -co --exclude-standard '*.go' '*.sql' '*.html' '
 export AIRLOCK_HOME ?= $(CURDIR)/.airlock
 
 # The packages whose code runs in several goroutines at once: `make race`.
-RACE := ./executor/... ./callbacks/... ./sql/store/... ./cmd/...
+RACE := ./executor ./executor/proc/... ./callbacks/... ./sql/store/... ./cmd/...
 
 .PHONY: help
 help: ## list the targets
