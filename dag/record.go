@@ -37,6 +37,10 @@ type TaskInstance struct {
 	FailureCount int           `json:"failure_count"`
 	CrashCount   int           `json:"crash_count"`
 	ThrottledFor time.Duration `json:"throttled_for"`
+	// Generation counts how often the instance was cleared after a success: each
+	// is a new intent, so its effects have keys of their own. A clear after a
+	// failure keeps the generation: what the failed attempts did is found.
+	Generation int `json:"generation"`
 	// Fence rises with every claim, clear and take-over; only the holder of the
 	// present fence may write.
 	Fence          int64           `json:"fence"`

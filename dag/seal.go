@@ -26,7 +26,7 @@ type SealInput struct {
 	// an empty object when it has none.
 	Payload json.RawMessage
 	// IdempotencyKey of the effect; Err's when empty, then
-	// IdempotencyKey(TI.TaskInstanceKey).
+	// IdempotencyKey of TI.
 	IdempotencyKey string
 	// ReturnCount is how often a replay has come back so far.
 	ReturnCount int
@@ -40,11 +40,15 @@ type SealInput struct {
 }
 
 // IdempotencyKey is the key of a task instance's effect when the step names
-// none: the intent, so the same in every attempt.
-func IdempotencyKey(k TaskInstanceKey) string {
+// none: the intent, so the same in every attempt, and another one for each
+// generation after the first.
+func IdempotencyKey(k TaskInstanceKey, generation int) string {
 	s := k.DagID + "/" + k.TaskID + "/" + k.RunID
 	if k.MapIndex >= 0 {
 		s += fmt.Sprintf("/%d", k.MapIndex)
+	}
+	if generation > 0 {
+		s += fmt.Sprintf("#%d", generation)
 	}
 	return s
 }
@@ -92,7 +96,7 @@ func Seal(in SealInput) DeadLetter {
 		StackTrace:  CutText(masked(in.Mask, e.Stack), MaxStackTrace),
 		Fingerprint: Fingerprint(class, code, message, in.TI.DagID, in.TI.TaskID),
 		Payload:     payload, OriginalPayloadHash: PayloadHash(payload), AssetSHA256: e.AssetSHA256,
-		IdempotencyKey: orDefault(in.IdempotencyKey, orDefault(e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey))),
+		IdempotencyKey: orDefault(in.IdempotencyKey, orDefault(e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey, in.TI.Generation))),
 		ReturnCount:    max(0, in.ReturnCount), Status: LetterSealed, SchemaVersion: LetterSchemaVersion,
 		FirstFailedAt: first.UTC().Truncate(time.Microsecond), EnqueuedAt: at, ExpiresAt: at.Add(LetterTTL), UpdatedAt: at,
 	}

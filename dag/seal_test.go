@@ -100,8 +100,8 @@ func TestSealPrefersTheNearestKeyAndPayload(t *testing.T) {
 	require.Equal(t, "given", l.IdempotencyKey)
 	require.Equal(t, "[1]", string(l.Payload))
 
-	require.Equal(t, "d/t/r", dag.IdempotencyKey(dag.TaskInstanceKey{DagID: "d", TaskID: "t", RunID: "r", MapIndex: -1}))
-	require.Equal(t, "d/t/r/0", dag.IdempotencyKey(dag.TaskInstanceKey{DagID: "d", TaskID: "t", RunID: "r"}))
+	require.Equal(t, "d/t/r", dag.IdempotencyKey(dag.TaskInstanceKey{DagID: "d", TaskID: "t", RunID: "r", MapIndex: -1}, 0))
+	require.Equal(t, "d/t/r/0#2", dag.IdempotencyKey(dag.TaskInstanceKey{DagID: "d", TaskID: "t", RunID: "r"}, 2))
 }
 
 func TestSealCutsWhatIsTooLong(t *testing.T) {

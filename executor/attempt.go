@@ -143,7 +143,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 	c := in.Claim
 	key, _ := in.Args["idempotency_key"].(string)
 	if key == "" {
-		key = dag.IdempotencyKey(c.TaskInstanceKey)
+		key = dag.IdempotencyKey(c.TaskInstanceKey, c.Generation)
 	}
 	in.IdempotencyKey = key
 	return &operator.Task{

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,4 +111,45 @@ func TestMissingConnectionIsSealed(t *testing.T) {
 	h.file("conn.yml", "conn:\n  schedule: null\n  tasks:\n    a: {operator: sql, conn_id: nowhere, sql: \"SELECT 1\", retries: 5}\n")
 	require.Equal(t, 1, h.run("dags", "test", "conn").code)
 	require.Equal(t, 1, count(h.db(), "SELECT attempt_count FROM dead_letter WHERE error_class = 'configuration' AND error_code = 'CONNECTION_MISSING' AND error_message LIKE '%nowhere%'"))
+}
+
+// TestCheckFailsLoudlyOnAViolation: a letter that somebody deletes and a
+// target's counts that somebody edits are found and named.
+func TestCheckFailsLoudlyOnAViolation(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	target := filepath.Join(filepath.Dir(h.dags), "target.db")
+	h.env = append(h.env, "AIRLOCK_CONN_WAREHOUSE=sqlite:///"+target)
+	h.file("rows.csv", "id,n\n1,1\n2,x\n")
+	h.file("check.yml", `
+check:
+  schedule: null
+  tasks:
+    fails: {operator: bash, bash_command: "exit 65"}
+    load:
+      operator: merge
+      conn_id: warehouse
+      source: {file: rows.csv, format: csv}
+      columns: {id: {type: bigint, required: true}, n: {type: int}}
+      target: t
+      create_target: true
+      key: [id]
+`)
+	require.Equal(t, 1, h.run("dags", "test", "check").code)
+	h.checked()
+	write := func(file, statement string) {
+		db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=ignore_check_constraints(1)")
+		require.NoError(t, err)
+		defer func() { _ = db.Close() }()
+		_, err = db.Exec(statement)
+		require.NoError(t, err)
+	}
+	write(target, "DELETE FROM airlock_dead_letter_row")
+	r := h.run("db", "check")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.out, "row-letters-missing")
+	write(filepath.Join(h.home, "airlock.db"), "DELETE FROM dead_letter")
+	r = h.run("db", "check", "-o", "json")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.out, "check/manual__")
 }

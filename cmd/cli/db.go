@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
@@ -55,33 +54,4 @@ func (c dbMigrateCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	fmt.Fprintf(s.env.Stdout, "schema version %d -> %d\n", before, want)
 	return nil
-}
-
-type dbCheckCmd struct {
-	outputFlag
-}
-
-// Run prints each broken rule and fails when there is one.
-func (c dbCheckCmd) Run(ctx context.Context, s *session) error {
-	st, err := s.store(ctx)
-	if err != nil {
-		return err
-	}
-	violations, err := st.Check(ctx)
-	if err != nil {
-		return err
-	}
-	if len(violations) == 0 && c.Output == "table" {
-		_, err := fmt.Fprintln(s.env.Stdout, "every promise holds")
-		return err
-	}
-	err = printRows(s.env.Stdout, c.Output, violations,
-		col("rule", func(v dag.Violation) any { return v.Rule }),
-		col("subject", func(v dag.Violation) any { return v.Subject }),
-		col("found", func(v dag.Violation) any { return v.Found }),
-	)
-	if err == nil && len(violations) > 0 {
-		err = errReported
-	}
-	return err
 }

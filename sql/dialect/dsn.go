@@ -167,6 +167,17 @@ func unescape(s string) string {
 	return s
 }
 
+// Speaks tells whether a connection of this type is to a database that
+// OpenConnection opens.
+func Speaks(connType string) bool {
+	switch strings.ToLower(connType) {
+	case "sqlite", "mysql", "mariadb":
+		return true
+	default:
+		return false
+	}
+}
+
 // fromConnection reads a stored connection: types mysql, mariadb and sqlite.
 // Extra knows unix_socket and tls; a sqlite connection's path is its host (as
 // in Airflow) or else its schema.

@@ -111,6 +111,9 @@ func (t *tx) clear(ctx context.Context, run *runRow, rows []instanceRow) error {
 			retries = max(retries, row.TryNumber)
 		}
 		b.set(i, "max_tries", retries)
+		if row.State == string(dag.StateSuccess) {
+			b.set(i, "generation", row.Generation+1)
+		}
 	}
 	for _, column := range []string{"failure_count", "crash_count", "throttled_us"} {
 		b.setAll(column, 0)

@@ -43,6 +43,7 @@ func testClear(t *testing.T, b *bundle) {
 	require.Equal(t, dag.StateNone, ti.State)
 	require.Equal(t, []int{1, 3, 0}, []int{ti.TryNumber, ti.MaxTries, ti.FailureCount}, "max_tries = tries made + retries")
 	require.Nil(t, ti.FirstFailedAt)
+	require.Zero(t, ti.Generation, "what failed attempts did is still this intent's")
 	letters, err := b.s.Letters(ctx, dag.LetterFilter{})
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
@@ -75,6 +76,10 @@ func testClear(t *testing.T, b *bundle) {
 	require.NoError(t, err)
 	require.Empty(t, got)
 	require.Equal(t, dag.RunFailed, b.run(run).State, "nothing was cleared, the run stays ended")
+	got, err = b.s.Clear(ctx, dag.ClearRequest{DagID: "d", RunID: "r", TaskIDs: []string{"other"}})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, 1, b.instance(run, "other").Generation, "to run a success again is another intent")
 }
 
 func testClearRunning(t *testing.T, b *bundle) {

@@ -79,6 +79,7 @@ CREATE TABLE IF NOT EXISTS task_instance (
   max_tries BIGINT NOT NULL,
   failure_count BIGINT NOT NULL,
   crash_count BIGINT NOT NULL,
+  generation BIGINT NOT NULL DEFAULT 0,
   throttled_us BIGINT NOT NULL,
   fence BIGINT NOT NULL,
   operator VARCHAR(250) NOT NULL,

@@ -77,6 +77,7 @@ CREATE TABLE IF NOT EXISTS task_instance (
   max_tries INTEGER NOT NULL,
   failure_count INTEGER NOT NULL,
   crash_count INTEGER NOT NULL,
+  generation INTEGER NOT NULL DEFAULT 0,
   throttled_us INTEGER NOT NULL,
   fence INTEGER NOT NULL,
   operator TEXT NOT NULL,
