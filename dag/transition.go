@@ -26,7 +26,6 @@ func TransitionTable() []TransitionRule {
 		{StateScheduled, StateSkipped, "scheduler", "run timed out, fail_fast, or a branch skips it"},
 		{StateQueued, StateRunning, "worker", "claimed: fence + 1, lease begins"},
 		{StateQueued, StateSkipped, "scheduler", "run timed out, fail_fast, or a branch skips it"},
-		{StateQueued, StateScheduled, "scheduler", "queued too long: given back"},
 		{StateRunning, StateSuccess, "worker", "outcome success"},
 		{StateRunning, StateSkipped, "worker", "outcome skipped, or run timed out"},
 		{StateRunning, StateFailed, "worker", "permanent, or a budget is used up: sealed in the same transaction"},
