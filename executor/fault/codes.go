@@ -53,6 +53,7 @@ const (
 	CodeXComMissing        = "XCOM_MISSING"
 	CodeTriggerFailed      = "TRIGGER_FAILED"
 	CodeSensorTimeout      = "SENSOR_TIMEOUT"
+	CodeSensorFailed       = "SENSOR_FAILED"
 	CodeExternalTaskFailed = "EXTERNAL_TASK_FAILED"
 
 	// Python.
@@ -149,6 +150,7 @@ func Codes() []Code {
 		{CodeXComMissing, permanent, "", "the value of an upstream task is not there", ""},
 		{CodeTriggerFailed, transient, "", "the run of another DAG could not be made", ""},
 		{CodeSensorTimeout, permanent, "", "what a sensor waits for did not come within its timeout", ""},
+		{CodeSensorFailed, transient, "", "a sensor found what its failure criterion or fail_on_empty forbids", ""},
 		{CodeExternalTaskFailed, permanent, "", "the task or run of another DAG that is waited for has failed", ""},
 
 		{CodePythonException, transient, "", "the Python callable raised an exception", ""},

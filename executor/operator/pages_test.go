@@ -15,8 +15,14 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/bash"
 	"github.com/airlock-dag/airlock/executor/operator/branch"
 	"github.com/airlock-dag/airlock/executor/operator/empty"
+	"github.com/airlock-dag/airlock/executor/operator/externaltasksensor"
+	"github.com/airlock-dag/airlock/executor/operator/filesensor"
+	httpop "github.com/airlock-dag/airlock/executor/operator/http"
+	"github.com/airlock-dag/airlock/executor/operator/httpcall"
+	"github.com/airlock-dag/airlock/executor/operator/httpsensor"
 	"github.com/airlock-dag/airlock/executor/operator/python"
 	"github.com/airlock-dag/airlock/executor/operator/shortcircuit"
+	"github.com/airlock-dag/airlock/executor/operator/sqlsensor"
 	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
 )
 
@@ -24,12 +30,15 @@ import (
 // the tasks of a DAG.
 func TestExamplesOnThePagesLoad(t *testing.T) {
 	t.Parallel()
+	calls := httpcall.New()
 	registry := operator.NewRegistry(
 		bash.New(), branch.New(), empty.New(), python.New(), shortcircuit.New(), triggerdagrun.New(),
+		externaltasksensor.New(), filesensor.New(), httpop.New(calls), httpsensor.New(calls), sqlsensor.New(),
 	)
 	for _, page := range []string{
 		"operators/bash.md", "operators/branch.md", "operators/empty.md", "operators/python.md",
-		"operators/short_circuit.md", "operators/trigger_dag_run.md", "error-codes.md",
+		"operators/short_circuit.md", "operators/trigger_dag_run.md", "operators/external_task_sensor.md", "operators/file_sensor.md", "operators/http.md",
+		"operators/http_sensor.md", "operators/sql_sensor.md", "error-codes.md",
 	} {
 		b, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(page)))
 		require.NoError(t, err)

@@ -98,7 +98,7 @@ type bound struct {
 }
 
 func run(ctx context.Context, t *operator.Task, key string) (*result, error) {
-	db, err := open(ctx, t)
+	db, err := open(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,9 @@ func run(ctx context.Context, t *operator.Task, key string) (*result, error) {
 	}
 }
 
-func open(ctx context.Context, t *operator.Task) (*dialect.DB, error) {
+// open opens the step's connection; create says whether a SQLite file that is
+// not there is made.
+func open(ctx context.Context, t *operator.Task, create bool) (*dialect.DB, error) {
 	id := ""
 	for _, k := range []string{"conn_id", "mysql_conn_id", "sqlite_conn_id"} {
 		if s, ok := t.Args[k].(string); ok && s != "" {
@@ -137,7 +139,7 @@ func open(ctx context.Context, t *operator.Task) (*dialect.DB, error) {
 	if name, ok := t.Args["database"].(string); ok && name != "" {
 		c.Schema = name
 	}
-	return dialect.OpenConnection(ctx, c, dialect.Options{Clock: t.Clock, Create: true})
+	return dialect.OpenConnection(ctx, c, dialect.Options{Clock: t.Clock, Create: create})
 }
 
 // prepare reads the arguments, cuts the texts and binds the parameters.

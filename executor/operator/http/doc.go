@@ -1,0 +1,7 @@
+// Package httpop is the http step: one request, whose answer is kept for later
+// tasks.
+//
+// The folder is called http and the package httpop: net/http is too near. It
+// may import dag, executor/fault, executor/operator and the packages httpcall,
+// expression and condition below it.
+package httpop
