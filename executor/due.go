@@ -3,18 +3,25 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/timetable"
 )
 
-// dueBatch is how many DAGs get a run in one transaction.
-const dueBatch = 100
+// dueLimit is how many due DAGs one pass looks at, oldest first: more than a
+// backlog of many DAGs, so that it does not hold up those that are on time.
+// dueBatch is how many of them get a run in one transaction.
+const (
+	dueLimit = 5000
+	dueBatch = 100
+)
 
-// createDueRuns makes the runs that are due now, one a DAG and pass.
+// createDueRuns makes the runs that are due now, one a DAG and pass. It tells
+// how many DAGs moved on: a run that was there already counts too.
 func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
-	rows, err := s.o.Store.DueDAGs(ctx, dueBatch)
+	rows, err := s.o.Store.DueDAGs(ctx, dueLimit)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -33,27 +40,32 @@ func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 			runs = append(runs, *nr)
 		}
 	}
-	if len(runs) == 0 {
-		return 0, nil
-	}
-	made, err := s.o.Store.CreateRuns(ctx, runs)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, m := range made {
-		if m.Overtaken || m.Existed {
-			continue
+	moved := 0
+	for part := range slices.Chunk(runs, dueBatch) {
+		made, err := s.o.Store.CreateRuns(ctx, part)
+		if err != nil {
+			return moved, err
 		}
-		n++
-		s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+		for _, m := range made {
+			switch {
+			case m.Overtaken:
+				continue
+			case m.Existed:
+				s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+			default:
+				s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+			}
+			moved++
+		}
 	}
-	return n, nil
+	return moved, nil
 }
 
 // planRun decides what is made of a due DAG: nil when its limit leaves no room.
 // The plan in the row may be old (the DAG was paused, or nobody ran for days),
-// so it is made again: with catchup it is the same, without it is the latest.
+// so it is made again. Without catchup that gives the latest tick; with it the
+// same one, or an earlier one whose date another run has already (one started
+// by hand, a backfill): the row knows that it was passed, so the later counts.
 func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) (*dag.NewRun, error) {
 	d, err := s.o.Catalog.Version(ctx, row.VersionID)
 	if err != nil {
@@ -72,8 +84,11 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) 
 		return nil, err
 	}
 	plan := tt.Next(last, restriction, now)
+	if plan != nil && restriction.Catchup && row.Next.RunAfter.After(plan.RunAfter) {
+		plan = row.Next
+	}
 	if plan == nil || plan.RunAfter.After(now) { // nothing is due any more: the row's plan was old
-		return nil, s.o.Store.SetNextRun(ctx, d.ID, plan)
+		return nil, s.o.Store.ReplacePlan(ctx, row, plan)
 	}
 	run := dag.Run{
 		DagID: d.ID, RunID: timetable.RunID(dag.RunScheduled, *plan), Type: dag.RunScheduled, State: dag.RunQueued,
@@ -86,7 +101,8 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) 
 	}, nil
 }
 
-// lastPlanned is the interval of the newest automatic run, nil without one.
+// lastPlanned is the interval of the newest run that the schedule made, nil
+// without one.
 func lastPlanned(ctx context.Context, store SchedulerStore, dagID string) (*dag.PlannedRun, error) {
 	run, err := store.LatestScheduledRun(ctx, dagID)
 	if err != nil {

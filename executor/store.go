@@ -52,12 +52,14 @@ type SchedulerStore interface {
 	// NextWake is the earliest instant at which DueDAGs, Schedule or Expired
 	// will have something to do, as far as the tables say now; zero for never.
 	NextWake(ctx context.Context) (time.Time, error)
-	// SetNextRun stores the planned next run of a DAG (nil for none).
-	SetNextRun(ctx context.Context, dagID string, next *dag.PlannedRun) error
 	// Expired lists running instances whose lease has ended.
 	Expired(ctx context.Context, limit int) ([]dag.Claim, error)
-	// LatestScheduledRun is the newest scheduled or backfilled run of a DAG;
-	// nil when there is none.
+	// ReplacePlan stores another next run in place of the one in the row, unless
+	// the DAG's plan or version has changed since the row was read.
+	ReplacePlan(ctx context.Context, row dag.DAGRow, next *dag.PlannedRun) error
+	// LatestScheduledRun is the newest run of a DAG that its schedule made; nil
+	// when there is none. Backfills do not count: they may lie anywhere, and
+	// would hide the ticks before them.
 	LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error)
 	XComReader
 }

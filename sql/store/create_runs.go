@@ -35,7 +35,7 @@ func (s *Store) CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.Create
 
 func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, error) {
 	if n.AdvanceNext {
-		rows, err := t.setNextRun(ctx, n.Run.DagID, n.Next, dialect.Stamp(n.PlannedFor))
+		rows, err := t.setNextRun(ctx, n.Run.DagID, n.Next, &planGuard{runAfter: n.PlannedFor, version: n.Run.VersionID})
 		if err != nil {
 			return dag.CreatedRun{}, err
 		}
@@ -127,12 +127,12 @@ func orDefault(s, instead string) string {
 	return s
 }
 
-// LatestScheduledRun is the newest scheduled or backfilled run of a DAG; nil
+// LatestScheduledRun is the newest run of a DAG that its schedule made; nil
 // when there is none.
 func (s *Store) LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error) {
 	var rows []runRow
 	err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+runColumns+` FROM dag_run
- WHERE dag_id = ? AND run_type IN ('scheduled', 'backfill') AND logical_date IS NOT NULL ORDER BY logical_date DESC LIMIT 1`, dagID)
+ WHERE dag_id = ? AND run_type = 'scheduled' AND logical_date IS NOT NULL ORDER BY logical_date DESC LIMIT 1`, dagID)
 	if err != nil {
 		return nil, fmt.Errorf("latest run of %s: %w", dagID, err)
 	}

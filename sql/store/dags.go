@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -265,24 +266,32 @@ func (s *Store) MarkStale(ctx context.Context, dagIDs []string, reason string) e
 	})
 }
 
-// SetNextRun stores the planned next run of a DAG, nil for none.
-func (s *Store) SetNextRun(ctx context.Context, dagID string, next *dag.PlannedRun) error {
-	return s.write(ctx, "set the next run of "+dagID, func(ctx context.Context, t *tx) error {
-		n, err := t.setNextRun(ctx, dagID, next, nil)
-		if err == nil && n == 0 {
-			return noDAG(dagID)
-		}
+// ReplacePlan stores another next run in place of the one in the row, unless
+// the DAG's plan or version has changed since the row was read.
+func (s *Store) ReplacePlan(ctx context.Context, row dag.DAGRow, next *dag.PlannedRun) error {
+	if row.Next == nil {
+		return nil
+	}
+	return s.write(ctx, "replan "+row.DagID, func(ctx context.Context, t *tx) error {
+		_, err := t.setNextRun(ctx, row.DagID, next, &planGuard{runAfter: row.Next.RunAfter, version: row.VersionID})
 		return err
 	})
 }
 
-// setNextRun stores the plan; with a guard only if the present plan is due then.
-func (t *tx) setNextRun(ctx context.Context, dagID string, next *dag.PlannedRun, guard any) (int64, error) {
+// planGuard is the plan that a decision was made from: another scheduler may
+// have carried it out, or a new version of the DAG may have another schedule.
+type planGuard struct {
+	runAfter time.Time
+	version  int64
+}
+
+// setNextRun stores the plan; with a guard only if that is the present plan.
+func (t *tx) setNextRun(ctx context.Context, dagID string, next *dag.PlannedRun, guard *planGuard) (int64, error) {
 	query := "UPDATE dag SET next_logical_date = ?, next_interval_start = ?, next_interval_end = ?, next_run_after = ?, updated_at = ? WHERE dag_id = ?"
 	args := append(planArgs(next), t.at, dagID)
 	if guard != nil {
-		query += " AND next_run_after = ?"
-		args = append(args, guard)
+		query += " AND next_run_after = ? AND version_id = ?"
+		args = append(args, dialect.Stamp(guard.runAfter), guard.version)
 	}
 	return t.exec(ctx, query, args...)
 }

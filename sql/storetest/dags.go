@@ -59,7 +59,6 @@ func testSync(t *testing.T, b *bundle) {
 
 	_, err = b.s.SetPaused(ctx, "nope", true)
 	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
-	require.Equal(t, dag.ErrNotFound, dag.CodeOf(b.s.SetNextRun(ctx, "nope", nil)))
 }
 
 func testStaleAndPaused(t *testing.T, b *bundle) {
@@ -118,4 +117,34 @@ func testImportErrors(t *testing.T, b *bundle) {
 	got, err = b.s.ImportErrors(ctx)
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+func testReplacePlan(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	d := oneDAG("d", "a")
+	_, err := b.s.SyncDAGs(ctx, []dag.DAGUpdate{{DAG: d, Next: minutely(0)}})
+	require.NoError(t, err)
+	row := func() dag.DAGRow {
+		rows, err := b.s.DAGRows(ctx, dag.DAGFilter{IDs: []string{"d"}})
+		require.NoError(t, err)
+		return rows[0]
+	}
+	before := row()
+	require.NoError(t, b.s.ReplacePlan(ctx, before, minutely(2)))
+	require.Equal(t, minutely(2), row().Next)
+	require.NoError(t, b.s.ReplacePlan(ctx, before, minutely(3)), "somebody else replanned since")
+	require.Equal(t, minutely(2), row().Next)
+
+	// A new version with the same next run: what comes after it may be another.
+	before = row()
+	changed := oneDAG("d", "a", "b")
+	_, err = b.s.SyncDAGs(ctx, []dag.DAGUpdate{{DAG: changed, Next: minutely(2)}})
+	require.NoError(t, err)
+	require.NoError(t, b.s.ReplacePlan(ctx, before, minutely(4)))
+	require.Equal(t, minutely(2), row().Next)
+	made, err := b.s.CreateRuns(ctx, []dag.NewRun{b.scheduled(d, before.VersionID, *minutely(2), minutely(4))})
+	require.NoError(t, err)
+	require.True(t, made[0].Overtaken)
+	require.NoError(t, b.s.ReplacePlan(ctx, row(), nil))
+	require.Nil(t, row().Next)
 }

@@ -14,6 +14,7 @@ func Run(t *testing.T, fresh Fresh) {
 	}{
 		{"DAGs are synced by content", testSync},
 		{"stale and paused DAGs start nothing", testStaleAndPaused},
+		{"a plan is replaced by whoever knows it", testReplacePlan},
 		{"import errors are replaced", testImportErrors},
 		{"a run lives from none to success", testLife},
 		{"dates keep their microseconds", testDates},
