@@ -24,6 +24,12 @@ func (k ticker) segmentAt(t time.Time) segment {
 	in := t.In(k.loc)
 	s := segment{offset: offsetOf(in)}
 	s.start, s.end = in.ZoneBounds()
+	if !s.end.IsZero() && !s.end.After(t) {
+		// For a leap year that the zone's own table does not reach (after 2037)
+		// the library ends the year one day early. No zone changes in that day, and
+		// it takes the year up again with the next.
+		s.end = t.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	}
 	s.before, s.after = s.offset, s.offset
 	if !s.start.IsZero() {
 		s.before = offsetOf(s.start.Add(-1).In(k.loc))

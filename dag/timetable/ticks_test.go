@@ -202,3 +202,23 @@ func TestSpecialDays(t *testing.T) {
 		require.Equal(t, at(t, c.next), tt.CronNext(at(t, c.after)), c.cron)
 	}
 }
+
+// The library's zone bounds of leap years after 2037 end on 30 December.
+func TestTicksGoOnAfterTheZoneTables(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll"} {
+		loc, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		table, err := timetable.New(dag.Schedule{Kind: dag.ScheduleCronTrigger, Crons: []string{"0 12 * * *"}}, zone)
+		require.NoError(t, err)
+		at := time.Date(2040, 12, 27, 12, 0, 0, 0, loc)
+		for range 1500 { // over the ends of 2040 and 2044
+			y, m, d := at.In(loc).Date()
+			want := time.Date(y, m, d+1, 12, 0, 0, 0, loc)
+			got := table.CronNext(at)
+			require.True(t, got.Equal(want), "%s: after %s comes %s, not %s", zone, at, want, got)
+			require.True(t, table.CronPrev(got).Equal(at), "%s: before %s comes %s", zone, got, at)
+			at = got
+		}
+	}
+}
