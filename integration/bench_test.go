@@ -107,6 +107,7 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64) {
 	loops.Go(func() { work.Run(running) })
 
 	b.ResetTimer()
+	commits, cpu := st.DB().Commits(), cpuTime()
 	round := 0
 	for b.Loop() {
 		round++
@@ -130,6 +131,8 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64) {
 	rate := float64(round*runsPerRound*tasksPerRun) / b.Elapsed().Seconds()
 	b.ReportMetric(rate, "tasks/s")
 	b.ReportMetric(rate/ceiling, "of-bare-SQL")
+	b.ReportMetric(float64(st.DB().Commits()-commits)/float64(round*runsPerRound*tasksPerRun), "commits/task")
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(round*runsPerRound*tasksPerRun), "cpu-us/task")
 	stop()
 	loops.Wait()
 }

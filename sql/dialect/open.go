@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -31,6 +32,10 @@ type Options struct {
 	// Create makes a SQLite file that is not there. Without it a missing file is
 	// an error, so that a misspelt path is not taken for an empty database.
 	Create bool
+	// KeepStatements makes the connections to a SQLite file keep compiled
+	// statements by their text: for a caller that uses the same texts over and
+	// over. Rows then tell only their columns' names.
+	KeepStatements bool
 	// Log gets repeated transactions. Default: discarded.
 	Log *slog.Logger
 }
@@ -72,6 +77,7 @@ type DB struct {
 	write   *sqlx.DB
 	read    *sqlx.DB
 	o       Options
+	commits atomic.Int64
 }
 
 // Open connects to the database of a DSN (see docs/operations.md) and asks its
@@ -165,6 +171,10 @@ func (d *DB) Writer() *sqlx.DB { return d.write }
 
 // Reader is the pool for statements that only read.
 func (d *DB) Reader() *sqlx.DB { return d.read }
+
+// Commits counts the write transactions that were committed since Open: what a
+// durable database charges most for.
+func (d *DB) Commits() int64 { return d.commits.Load() }
 
 // Close closes all connections.
 func (d *DB) Close() error {

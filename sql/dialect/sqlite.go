@@ -36,11 +36,11 @@ func openSQLite(ctx context.Context, t target, o Options) (*DB, error) {
 	r.Set("_txlock", "deferred")
 	r.Add("_pragma", "query_only(1)")
 
-	write, err := sqlitePool(t.path, w, 1)
+	write, err := sqlitePool(t.path, w, 1, o.KeepStatements)
 	if err != nil {
 		return nil, openError(t, err)
 	}
-	read, err := sqlitePool(t.path, r, o.MaxConns)
+	read, err := sqlitePool(t.path, r, o.MaxConns, o.KeepStatements)
 	if err != nil {
 		_ = write.Close()
 		return nil, openError(t, err)
@@ -83,12 +83,15 @@ func checkFile(t target, create bool) error {
 	return nil
 }
 
-func sqlitePool(path string, q url.Values, conns int) (*sqlx.DB, error) {
+func sqlitePool(path string, q url.Values, conns int, keep bool) (*sqlx.DB, error) {
 	// A URI, so that ? and % in the path are not taken for parameters.
 	dsn := (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 	c, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
+	}
+	if keep {
+		c = statementConnector{Connector: c, whole: conns == 1}
 	}
 	db := sqlx.NewDb(sql.OpenDB(c), "sqlite")
 	db.SetMaxOpenConns(conns)

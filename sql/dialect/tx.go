@@ -45,7 +45,11 @@ func LostCommit(err error) bool {
 // caller resolves it. When ctx ends, the transaction is rolled back and the
 // error wraps ctx's.
 func (d *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error) error {
-	return d.repeat(ctx, func() error { return d.once(ctx, d.write, nil, fn) })
+	err := d.repeat(ctx, func() error { return d.once(ctx, d.write, nil, fn) })
+	if err == nil {
+		d.commits.Add(1)
+	}
+	return err
 }
 
 // Snapshot runs fn in a transaction that reads one state of the database and

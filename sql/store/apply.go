@@ -138,8 +138,9 @@ func (t *tx) lockInstances(ctx context.Context, results []dag.Result) (map[int64
 	out := make(map[int64]*instanceRow, len(ids))
 	for part := range slices.Chunk(ids, chunk) {
 		var rows []instanceRow
-		if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE id IN ("+idList(part)+") ORDER BY id"+
-			t.s.db.ForUpdate()); err != nil {
+		in, args := t.s.among(part)
+		if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE id IN "+in+" ORDER BY id"+
+			t.s.db.ForUpdate(), args...); err != nil {
 			return nil, err
 		}
 		for i := range rows {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -14,29 +13,24 @@ import (
 const maxDetail = 1 << 20
 
 func (t *tx) insertAttempts(ctx context.Context, list []dag.Attempt) error {
-	for part := range slices.Chunk(list, chunk) {
-		args := make([]any, 0, 16*len(part))
-		for _, a := range part {
-			var exit any
-			if a.ExitCode != nil {
-				exit = *a.ExitCode
-			}
-			detail := nullJSON(a.Detail)
-			if len(a.Detail) > maxDetail {
-				detail = nil
-			}
-			args = append(args, a.TaskInstanceID, a.Fence, a.TryNumber, string(a.State), short(a.WorkerID, 250), short(a.Hostname, 250),
-				dialect.Stamp(a.StartDate), dialect.Stamp(a.EndDate), short(string(a.ErrorClass), 24), short(a.ErrorCode, 100),
-				dag.CutText(a.ErrorMessage, dag.MaxErrorMessage), exit, a.DelayCeiling.Microseconds(), a.Delay.Microseconds(),
-				clean(a.LogPath), detail)
+	args := make([]any, 0, 16*len(list))
+	for _, a := range list {
+		var exit any
+		if a.ExitCode != nil {
+			exit = *a.ExitCode
 		}
-		if _, err := t.exec(ctx, `INSERT INTO task_attempt (task_instance_id, fence, try_number, state, worker_id, hostname, start_date, end_date,
- error_class, error_code, error_message, exit_code, delay_ceiling_us, delay_us, log_path, detail) VALUES `+
-			dialect.Rows(len(part), 16), args...); err != nil {
-			return err
+		detail := nullJSON(a.Detail)
+		if len(a.Detail) > maxDetail {
+			detail = nil
 		}
+		args = append(args, a.TaskInstanceID, a.Fence, a.TryNumber, string(a.State), short(a.WorkerID, 250), short(a.Hostname, 250),
+			dialect.Stamp(a.StartDate), dialect.Stamp(a.EndDate), short(string(a.ErrorClass), 24), short(a.ErrorCode, 100),
+			dag.CutText(a.ErrorMessage, dag.MaxErrorMessage), exit, a.DelayCeiling.Microseconds(), a.Delay.Microseconds(),
+			clean(a.LogPath), detail)
 	}
-	return nil
+	return t.insertRows(ctx, `INSERT INTO task_attempt (task_instance_id, fence, try_number, state, worker_id, hostname, start_date, end_date,
+ error_class, error_code, error_message, exit_code, delay_ceiling_us, delay_us, log_path, detail) VALUES `,
+		dialect.Rows(1, 16), "", 16, args)
 }
 
 // Attempts implements Desk.

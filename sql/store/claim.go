@@ -37,14 +37,14 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 		}
 		var rows []instanceRow
 		err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+", payload FROM task_instance"+t.force("k_claim")+c.where()+
-			" ORDER BY claim_rank, id"+limit(p.N, p.N)+s.db.SkipLocked(), c.args...)
+			" ORDER BY claim_rank, id LIMIT ?"+s.db.SkipLocked(), append(c.args, p.N)...)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		if err := t.begin(ctx, rows, p); err != nil {
 			return err
 		}
-		out, err = claims(ctx, t, rows)
+		out, err = s.claims(ctx, t, rows)
 		return err
 	})
 	s.idle.claims.Store(err == nil && len(out) == 0)
@@ -103,10 +103,11 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 		r.LeaseUntil, r.UpdatedAt = dialect.At(t.now.Add(p.Lease)), dialect.At(t.now)
 	}
 	slices.Sort(ids)
+	in, args := t.s.among(ids)
 	n, err := t.exec(ctx, `UPDATE task_instance SET state = 'running', fence = fence + 1, try_number = try_number + 1,
  start_date = CASE WHEN end_date IS NULL THEN COALESCE(start_date, ?) ELSE ? END, end_date = NULL, next_try_at = NULL,
- worker_id = ?, hostname = ?, lease_until = ?, updated_at = ? WHERE id IN (`+idList(ids)+") AND state = 'queued'",
-		t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(t.now.Add(p.Lease)), t.at)
+ worker_id = ?, hostname = ?, lease_until = ?, updated_at = ? WHERE id IN `+in+" AND state = 'queued'",
+		append([]any{t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(t.now.Add(p.Lease)), t.at}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 }
 
 // claims puts rows and their runs together.
-func claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow) ([]dag.Claim, error) {
+func (s *Store) claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow) ([]dag.Claim, error) {
 	var ids []int64
 	for i := range rows {
 		ids = append(ids, rows[i].DagRunID)
@@ -128,7 +129,8 @@ func claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow) ([]d
 		return nil, nil
 	}
 	var runs []runRow
-	if err := sqlx.SelectContext(ctx, q, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN ("+idList(ids)+")"); err != nil {
+	in, args := s.among(ids)
+	if err := sqlx.SelectContext(ctx, q, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in, args...); err != nil {
 		return nil, err
 	}
 	byID := make(map[int64]dag.Run, len(runs))
@@ -166,8 +168,9 @@ func (s *Store) Renew(ctx context.Context, leases []dag.Lease, lease time.Durati
 			if len(ids) == 0 {
 				continue
 			}
-			if _, err := t.exec(ctx, "UPDATE task_instance SET lease_until = ? WHERE id IN ("+idList(ids)+") AND state = 'running'",
-				dialect.Stamp(t.now.Add(lease))); err != nil {
+			in, args := s.among(ids)
+			if _, err := t.exec(ctx, "UPDATE task_instance SET lease_until = ? WHERE id IN "+in+" AND state = 'running'",
+				append([]any{dialect.Stamp(t.now.Add(lease))}, args...)...); err != nil {
 				return err
 			}
 		}
@@ -190,8 +193,9 @@ func (t *tx) held(ctx context.Context, leases []dag.Lease) (map[dag.Lease]bool, 
 		ID    int64 `db:"id"`
 		Fence int64 `db:"fence"`
 	}
-	err := t.SelectContext(ctx, &rows, "SELECT id, fence FROM task_instance WHERE id IN ("+idList(ids)+") AND state = 'running' ORDER BY id"+
-		t.s.db.ForUpdate())
+	in, args := t.s.among(ids)
+	err := t.SelectContext(ctx, &rows, "SELECT id, fence FROM task_instance WHERE id IN "+in+" AND state = 'running' ORDER BY id"+
+		t.s.db.ForUpdate(), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +238,7 @@ func (s *Store) Expired(ctx context.Context, n int) ([]dag.Claim, error) {
  WHERE state = 'running' AND lease_until < ? ORDER BY id`+limit(n, 100), dialect.Stamp(now))
 	if err == nil {
 		var out []dag.Claim
-		if out, err = claims(ctx, s.db.Reader(), rows); err == nil {
+		if out, err = s.claims(ctx, s.db.Reader(), rows); err == nil {
 			return out, nil
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -96,29 +94,17 @@ func (t *tx) existingRun(ctx context.Context, run dag.Run, cause error) (dag.Cre
 
 // insertInstances makes the instances of a new run, in state none.
 func (t *tx) insertInstances(ctx context.Context, run *dag.Run, list []dag.NewInstance) error {
-	for part := range slices.Chunk(list, chunk) {
-		args := make([]any, 0, 15*len(part))
-		for _, n := range part {
-			args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), orDefault(n.Queue, dag.DefaultQueue),
-				orDefault(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
-		}
-		if err := t.insertInstanceRows(ctx, len(part), args); err != nil {
-			return err
-		}
+	args := make([]any, 0, 13*len(list))
+	for _, n := range list {
+		args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), orDefault(n.Queue, dag.DefaultQueue),
+			orDefault(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
 	}
-	return nil
+	return t.insertRows(ctx, instanceInsert, "("+dialect.Marks(13)+", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')", "", 13, args)
 }
 
 // instanceInsert is the beginning of an INSERT of fresh instances.
 const instanceInsert = `INSERT INTO task_instance (dag_run_id, dag_id, run_id, task_id, max_tries, operator, queue, pool, pool_slots,
  priority_weight, claim_rank, dag_version_id, updated_at, map_index, payload, state, try_number, failure_count, crash_count, throttled_us, fence, worker_id, hostname) VALUES `
-
-func (t *tx) insertInstanceRows(ctx context.Context, n int, args []any) error {
-	row := "(" + dialect.Marks(13) + ", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')"
-	query := instanceInsert + strings.Repeat(row+",", n-1) + row
-	_, err := t.exec(ctx, query, args...)
-	return err
-}
 
 func orDefault(s, instead string) string {
 	if s == "" {

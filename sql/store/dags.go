@@ -239,8 +239,9 @@ func (t *tx) wakeDAG(ctx context.Context, dagID string) error {
 // wakeRuns lets the scheduler look at runs that have not ended.
 func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
 	for part := range slices.Chunk(ids, chunk) {
-		_, err := t.exec(ctx, "UPDATE dag_run SET next_eval_at = ?, updated_at = ? WHERE id IN ("+idList(part)+
-			") AND state IN ('queued', 'running')", t.at, t.at)
+		in, args := t.s.among(part)
+		_, err := t.exec(ctx, "UPDATE dag_run SET next_eval_at = ?, updated_at = ? WHERE id IN "+in+
+			" AND state IN ('queued', 'running')", append([]any{t.at, t.at}, args...)...)
 		if err != nil {
 			return err
 		}

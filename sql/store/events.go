@@ -19,28 +19,22 @@ const maxDedupKey = 750
 // insertEvents puts events into the outbox. One whose key is there already is
 // the same event and is passed over.
 func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
-	for part := range slices.Chunk(events, chunk) {
-		args := make([]any, 0, 15*len(part))
-		for _, e := range part {
-			callback, err := json.Marshal(e.Callback)
-			if err != nil {
-				// The receiver's name alone still tells a person who was meant.
-				callback, _ = json.Marshal(dag.Callback{Name: e.Callback.Name})
-			}
-			created := e.CreatedAt
-			if created.IsZero() {
-				created = t.now
-			}
-			args = append(args, dedupKey(e.DedupKey), e.DagID, e.RunID, e.TaskID, e.MapIndex, e.TryNumber, string(e.Kind), jsonText(callback),
-				jsonText(e.Context), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
+	args := make([]any, 0, 15*len(events))
+	for _, e := range events {
+		callback, err := json.Marshal(e.Callback)
+		if err != nil {
+			// The receiver's name alone still tells a person who was meant.
+			callback, _ = json.Marshal(dag.Callback{Name: e.Callback.Name})
 		}
-		if _, err := t.exec(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
- status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `+dialect.Rows(len(part), 15)+
-			t.s.db.Upsert([]string{"dedup_key"}, nil), args...); err != nil {
-			return err
+		created := e.CreatedAt
+		if created.IsZero() {
+			created = t.now
 		}
+		args = append(args, dedupKey(e.DedupKey), e.DagID, e.RunID, e.TaskID, e.MapIndex, e.TryNumber, string(e.Kind), jsonText(callback),
+			jsonText(e.Context), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
 	}
-	return nil
+	return t.insertRows(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
+ status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `, dialect.Rows(1, 15), t.s.db.Upsert([]string{"dedup_key"}, nil), 15, args)
 }
 
 // dedupKey shortens a key that does not fit, keeping it the same for the same

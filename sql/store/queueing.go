@@ -118,8 +118,9 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
 			args = append(args, t.at)
 		}
 		for part := range slices.Chunk(groups[c], chunk) {
-			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN ("+idList(part)+") AND state = ?",
-				append(slices.Clone(args), string(c.from))...); err != nil {
+			in, ids := t.s.among(part)
+			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN "+in+" AND state = ?",
+				slices.Concat(args, ids, []any{string(c.from)})...); err != nil {
 				return err
 			}
 		}

@@ -124,8 +124,9 @@ func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
 	}
 	slices.Sort(ids)
 	var rows []instanceRow
-	if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE dag_run_id IN ("+idList(ids)+
-		") ORDER BY dag_run_id, task_id, map_index"); err != nil {
+	in, args := t.s.among(ids)
+	if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE dag_run_id IN "+in+
+		" ORDER BY dag_run_id, task_id, map_index", args...); err != nil {
 		return err
 	}
 	for i := range rows {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -23,6 +24,48 @@ func idList(ids []int64) string {
 		b.WriteString(strconv.FormatInt(id, 10))
 	}
 	return b.String()
+}
+
+// among is ids as the right side of IN, with the argument that it needs. On
+// SQLite the text is the same for any ids, so that the compiled statement is
+// used again; a server parses each text anyhow, and plans a plain list best.
+func (s *Store) among(ids []int64) (string, []any) {
+	if s.db.IsSQLite() {
+		return "(SELECT value FROM json_each(?))", []any{"[" + idList(ids) + "]"}
+	}
+	return "(" + idList(ids) + ")", nil
+}
+
+// pieces cuts n rows into the numbers of rows that go into one INSERT each: on
+// SQLite one of few numbers, for the reason that among gives.
+func (s *Store) pieces(n int) []int {
+	sizes := []int{chunk}
+	if s.db.IsSQLite() {
+		sizes = []int{64, 16, 4, 1}
+	}
+	var out []int
+	for _, size := range sizes {
+		for n >= size {
+			out = append(out, size)
+			n -= size
+		}
+	}
+	if n > 0 {
+		out = append(out, n)
+	}
+	return out
+}
+
+// insertRows inserts rows of one width; args has the values row by row. row is
+// one bracketed group of the VALUES, tail what follows them.
+func (t *tx) insertRows(ctx context.Context, head, row, tail string, width int, args []any) error {
+	for _, n := range t.s.pieces(len(args) / width) {
+		if _, err := t.exec(ctx, head+strings.Repeat(row+",", n-1)+row+tail, args[:n*width]...); err != nil {
+			return err
+		}
+		args = args[n*width:]
+	}
+	return nil
 }
 
 // anys turns texts into arguments.

@@ -74,16 +74,16 @@ func (t *tx) applyTransitions(ctx context.Context, runs []*passRun) error {
 // which were.
 func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, error) {
 	moved := make(map[int64]bool, len(ids))
-	in := idList(ids)
 	if c.from == dag.StateQueued || c.from == dag.StateRunning {
 		// Workers change these without the run's lock: see which ones are left, and
 		// keep them.
 		var still []int64
-		if err := t.SelectContext(ctx, &still, "SELECT id FROM task_instance WHERE id IN ("+in+") AND state = ? ORDER BY id"+t.s.db.ForUpdate(),
-			string(c.from)); err != nil || len(still) == 0 {
+		in, args := t.s.among(ids)
+		if err := t.SelectContext(ctx, &still, "SELECT id FROM task_instance WHERE id IN "+in+" AND state = ? ORDER BY id"+t.s.db.ForUpdate(),
+			append(args, string(c.from))...); err != nil || len(still) == 0 {
 			return moved, err
 		}
-		ids, in = still, idList(still)
+		ids = still
 	}
 	set, args := "state = ?, updated_at = ?", []any{string(c.to), t.at}
 	switch {
@@ -97,7 +97,8 @@ func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, e
 	if c.from == dag.StateRunning {
 		set += ", fence = fence + 1"
 	}
-	n, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN ("+in+") AND state = ?", append(args, string(c.from))...)
+	in, which := t.s.among(ids)
+	n, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN "+in+" AND state = ?", slices.Concat(args, which, []any{string(c.from)})...)
 	if err != nil {
 		return nil, err
 	}

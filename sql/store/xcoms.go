@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -18,18 +17,12 @@ type xcomInsert struct {
 }
 
 func (t *tx) insertXComs(ctx context.Context, list []xcomInsert) error {
-	for part := range slices.Chunk(list, chunk) {
-		args := make([]any, 0, 8*len(part))
-		for _, x := range part {
-			args = append(args, x.row.DagRunID, x.row.TaskID, x.row.MapIndex, short(x.key, 250), x.row.DagID, x.row.RunID, jsonText(x.value), t.at)
-		}
-		if _, err := t.exec(ctx, "INSERT INTO xcom (dag_run_id, task_id, map_index, xcom_key, dag_id, run_id, value, created_at) VALUES "+
-			dialect.Rows(len(part), 8)+t.s.db.Upsert([]string{"dag_run_id", "task_id", "map_index", "xcom_key"}, []string{"value", "created_at"}),
-			args...); err != nil {
-			return err
-		}
+	args := make([]any, 0, 8*len(list))
+	for _, x := range list {
+		args = append(args, x.row.DagRunID, x.row.TaskID, x.row.MapIndex, short(x.key, 250), x.row.DagID, x.row.RunID, jsonText(x.value), t.at)
 	}
-	return nil
+	return t.insertRows(ctx, "INSERT INTO xcom (dag_run_id, task_id, map_index, xcom_key, dag_id, run_id, value, created_at) VALUES ",
+		dialect.Rows(1, 8), t.s.db.Upsert([]string{"dag_run_id", "task_id", "map_index", "xcom_key"}, []string{"value", "created_at"}), 8, args)
 }
 
 // XCom is the value of one instance, or with mapIndex nil of all instances of
