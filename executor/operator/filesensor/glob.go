@@ -62,6 +62,9 @@ func (f *finder) match(dir string, parts []string) error {
 	part, rest := parts[0], parts[1:]
 	switch {
 	case part == "**" && f.recursive:
+		for len(rest) > 0 && rest[0] == "**" { // two say no more than one
+			rest = rest[1:]
+		}
 		return f.matchDeep(dir, rest)
 	case !strings.ContainsAny(part, "*?["):
 		path := filepath.Join(dir, part)
