@@ -19,16 +19,14 @@ const maxBatch = 100
 type pending struct {
 	result dag.Result
 	claim  dag.Claim
-	// done is called with what became of it, from the batcher's goroutine.
+	// done is called with what became of it, from the exchange's goroutine.
 	done func(dag.ApplyStatus, error)
 }
 
-// batcher writes results: whatever has gathered while the last commit was under
-// way goes into the next one, so that one commit carries many results under
-// load and a lone result waits for nobody.
+// batcher writes results, as long as the database may come back in time. Only
+// the exchange uses it, one call at a time.
 type batcher struct {
 	store WorkerStore
-	in    chan pending
 	log   *slog.Logger
 	wake  Wake // the scheduler's: a result may have made successors ready
 	// giveUp bounds how long a batch is tried again while the database is away;
@@ -37,35 +35,14 @@ type batcher struct {
 }
 
 func newBatcher(store WorkerStore, log *slog.Logger, wake Wake, giveUp time.Duration) *batcher {
-	return &batcher{store: store, in: make(chan pending, maxBatch), log: log, wake: wake, giveUp: giveUp}
+	return &batcher{store: store, log: log, wake: wake, giveUp: giveUp}
 }
 
-// run ends when in is closed and everything is written. It must not be
-// cancelled with the worker: results of finished work are worth waiting for.
-func (b *batcher) run(ctx context.Context) {
-	for first := range b.in {
-		batch := append(make([]pending, 0, maxBatch), first)
-	gather:
-		for len(batch) < maxBatch {
-			select {
-			case p, ok := <-b.in:
-				if !ok {
-					break gather
-				}
-				batch = append(batch, p)
-			default:
-				break gather
-			}
-		}
-		b.apply(ctx, batch)
-	}
-}
-
+// apply writes a batch and does not return before each result's fate is known
+// and told. Its context must not end with the worker's: results of finished
+// work are worth waiting for.
 func (b *batcher) apply(ctx context.Context, batch []pending) {
-	results := make([]dag.Result, len(batch))
-	for i, p := range batch {
-		results[i] = p.result
-	}
+	results := resultsOf(batch)
 	exp := backoff.NewExponentialBackOff()
 	exp.InitialInterval, exp.MaxInterval = 50*time.Millisecond, 2*time.Second
 	status, err := backoff.Retry(ctx, func() ([]dag.ApplyStatus, error) {
@@ -90,6 +67,11 @@ func (b *batcher) apply(ctx context.Context, batch []pending) {
 				"task_instance", batch[0].claim.String(), "error", err)
 		}
 	}
+	b.tell(batch, status, err)
+}
+
+// tell lets everybody know what became of a batch.
+func (b *batcher) tell(batch []pending, status []dag.ApplyStatus, err error) {
 	for i, p := range batch {
 		var st dag.ApplyStatus
 		if err == nil {
@@ -98,4 +80,12 @@ func (b *batcher) apply(ctx context.Context, batch []pending) {
 		p.done(st, err)
 	}
 	b.wake.Signal()
+}
+
+func resultsOf(batch []pending) []dag.Result {
+	out := make([]dag.Result, len(batch))
+	for i, p := range batch {
+		out[i] = p.result
+	}
+	return out
 }

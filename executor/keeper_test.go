@@ -110,14 +110,14 @@ func TestBatcherKeepsResultsWhileTheDatabaseIsAway(t *testing.T) {
 	wake := NewWake()
 	b := newBatcher(store, slog.New(slog.DiscardHandler), wake, time.Minute)
 	got := map[int64]dag.ApplyStatus{}
+	var batch []pending
 	for id := range int64(3) {
-		b.in <- pending{result: dag.Result{TaskInstanceID: id}, done: func(st dag.ApplyStatus, err error) {
+		batch = append(batch, pending{result: dag.Result{TaskInstanceID: id}, done: func(st dag.ApplyStatus, err error) {
 			require.NoError(t, err)
 			got[id] = st
-		}}
+		}})
 	}
-	close(b.in)
-	b.run(t.Context())
+	b.apply(t.Context(), batch)
 	require.Equal(t, map[int64]dag.ApplyStatus{0: dag.Applied, 1: dag.Applied, 2: dag.StaleFence}, got)
 	require.Equal(t, 3, calls, "three results shared one commit, at the third try")
 	require.Len(t, wake, 1)
@@ -135,10 +135,10 @@ func TestBatcherDoesNotLetOneBadResultHoldUpOthers(t *testing.T) {
 	}}
 	b := newBatcher(store, slog.New(slog.DiscardHandler), nil, time.Minute)
 	failed := map[int64]bool{}
+	var batch []pending
 	for id := range int64(3) {
-		b.in <- pending{result: dag.Result{TaskInstanceID: id}, done: func(_ dag.ApplyStatus, err error) { failed[id] = err != nil }}
+		batch = append(batch, pending{result: dag.Result{TaskInstanceID: id}, done: func(_ dag.ApplyStatus, err error) { failed[id] = err != nil }})
 	}
-	close(b.in)
-	b.run(t.Context())
+	b.apply(t.Context(), batch)
 	require.Equal(t, map[int64]bool{0: false, 1: true, 2: false}, failed)
 }

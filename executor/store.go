@@ -75,6 +75,10 @@ type WorkerStore interface {
 	// attempt, letter, XComs and events; a stale one writes nothing and does not
 	// disturb the others.
 	Apply(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, error)
+	// Exchange is Apply and Claim in one transaction: the worker hands in
+	// results and takes work for the slots that they leave free. When the
+	// results have to be written one by one it claims nothing.
+	Exchange(ctx context.Context, results []dag.Result, p dag.ClaimParams) ([]dag.ApplyStatus, []dag.Claim, error)
 	// PutEvents stores events that go with no state change (on_execute_callback),
 	// before the attempt begins; one whose key is there already is left alone.
 	PutEvents(ctx context.Context, events []dag.Event) error

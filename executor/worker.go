@@ -94,22 +94,20 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 // Worker claims queued task instances and runs them, as many at once as it has
 // slots. It takes only what it can start at once.
 type Worker struct {
-	o     WorkerOptions
-	keep  *keeper
-	batch *batcher
-	slots chan struct{}
-	freed Wake
+	o       WorkerOptions
+	keep    *keeper
+	batch   *batcher
+	results chan pending // from the attempts to the exchange
 }
 
 // NewWorker makes a worker; Run starts it.
 func NewWorker(o WorkerOptions) *Worker {
 	o = o.withDefaults()
 	return &Worker{
-		o:     o,
-		keep:  newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
-		batch: newBatcher(o.Store, o.Log, o.SchedulerWake, o.Lease),
-		slots: make(chan struct{}, o.Concurrency),
-		freed: NewWake(),
+		o:       o,
+		keep:    newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
+		batch:   newBatcher(o.Store, o.Log, o.SchedulerWake, o.Lease),
+		results: make(chan pending, o.Concurrency),
 	}
 }
 
@@ -119,86 +117,47 @@ func NewWorker(o WorkerOptions) *Worker {
 func (w *Worker) Run(ctx context.Context) {
 	work := context.WithoutCancel(ctx) // running attempts outlive the request to stop
 	keeping, stopKeeping := context.WithCancel(work)
-	var loops, attempts sync.WaitGroup
+	var loops sync.WaitGroup
 	loops.Go(func() { w.sweep(keeping) })
 	loops.Go(func() { w.keep.run(keeping) })
-	loops.Go(func() { w.batch.run(work) })
+	loops.Go(func() { w.limitDrain(ctx, keeping) })
 
-	w.claimLoop(ctx, work, &attempts)
-
-	drained := make(chan struct{})
-	go func() { attempts.Wait(); close(drained) }()
-	select {
-	case <-drained:
-	case <-w.o.Clock.After(w.o.DrainTimeout):
-		w.o.Log.Warn("the drain limit has passed; running attempts are stopped and handed back")
-		w.keep.cancelAll(operator.ErrStopping)
-		<-drained
-	}
-	close(w.batch.in)
+	(&exchange{w: w, work: work}).run(ctx)
 	stopKeeping()
 	loops.Wait()
 }
 
-func (w *Worker) claimLoop(ctx, work context.Context, attempts *sync.WaitGroup) {
-	failures := 0
-	for ctx.Err() == nil {
-		free := cap(w.slots) - len(w.slots)
-		got := 0
-		if free > 0 {
-			asked := w.o.Clock.Now()
-			claims, err := w.o.Store.Claim(ctx, dag.ClaimParams{
-				WorkerID: w.o.ID, Hostname: w.o.Hostname, PID: w.o.PID, Queues: w.o.Queues,
-				N: free, Lease: w.o.Lease, OnlyRun: w.o.OnlyRun,
-			})
-			switch {
-			case err == nil:
-				failures = 0
-			case ctx.Err() == nil:
-				failures++
-				w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)
-			}
-			for _, c := range claims {
-				w.slots <- struct{}{}
-				w.start(work, c, asked, attempts)
-			}
-			got = len(claims)
-		}
-		if got > 0 && got < free || got == 0 || len(w.slots) == cap(w.slots) {
-			w.wait(ctx, min(w.o.Poll<<min(failures, 4), 5*time.Second))
-		}
-	}
-}
-
-// wait returns when there may be something to do: a slot came free, somebody
-// signalled, or the poll interval passed.
-func (w *Worker) wait(ctx context.Context, poll time.Duration) {
+// limitDrain stops what still runs when a stop was asked for too long ago.
+// written ends when there is nothing left to stop.
+func (w *Worker) limitDrain(ctx, written context.Context) {
 	select {
+	case <-written.Done():
+		return
 	case <-ctx.Done():
-	case <-w.o.Wake:
-	case <-w.freed:
-	case <-w.o.Clock.After(poll):
+	}
+	select {
+	case <-written.Done():
+	case <-w.o.Clock.After(w.o.DrainTimeout):
+		w.o.Log.Warn("the drain limit has passed; running attempts are stopped and handed back")
+		w.keep.cancelAll(operator.ErrStopping)
 	}
 }
 
 // start runs one claim in a goroutine; its slot is free again when its result
 // is written, so that a worker never holds more than it has slots for.
-func (w *Worker) start(work context.Context, c dag.Claim, asked time.Time, attempts *sync.WaitGroup) {
+func (w *Worker) start(work context.Context, c dag.Claim, asked time.Time, x *exchange) {
 	ctx, cancel := context.WithCancelCause(work)
 	w.keep.add(c, asked, cancel)
-	attempts.Add(1)
 	release := func() {
 		w.keep.remove(c.ID)
 		cancel(nil)
-		<-w.slots
-		w.freed.Signal()
-		attempts.Done()
+		x.release()
 	}
 	go func() {
 		in, result := w.attempt(ctx, c)
-		w.batch.in <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {
+		w.results <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {
 			if err == nil && st == dag.Refused {
-				go w.writeRefused(in, release) // not from the batcher's own goroutine: it reads what this sends
+				go w.writeRefused(in, release) // not from the exchange's own goroutine: it reads what this sends
 				return
 			}
 			w.written(c, result, st, err)
@@ -213,7 +172,7 @@ func (w *Worker) writeRefused(in Ending, release func()) {
 	in.Outcome = dag.Failed(fault.New(fault.CodeXComTooLarge, "the state database refuses what the attempt left: a value is larger than the server allows"))
 	in.Args, in.Detail, in.Claim.Payload = nil, nil, nil
 	result := Decide(in, w.o.Rand)
-	w.batch.in <- pending{result: result, claim: in.Claim, done: func(st dag.ApplyStatus, err error) {
+	w.results <- pending{result: result, claim: in.Claim, done: func(st dag.ApplyStatus, err error) {
 		w.written(in.Claim, result, st, err)
 		release()
 	}}

@@ -28,23 +28,8 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	}
 	var out []dag.Claim
 	err := s.write(ctx, "claim", func(ctx context.Context, t *tx) error {
-		out = nil
-		var c condition
-		c.add("state = 'queued'")
-		c.in("queue", anys(p.Queues))
-		if p.OnlyRun != 0 {
-			c.add("dag_run_id = ?", p.OnlyRun)
-		}
-		var rows []instanceRow
-		err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+", payload FROM task_instance"+t.force("k_claim")+c.where()+
-			" ORDER BY claim_rank, id LIMIT ?"+s.db.SkipLocked(), append(c.args, p.N)...)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		if err := t.begin(ctx, rows, p); err != nil {
-			return err
-		}
-		out, err = s.claims(ctx, t, rows)
+		var err error
+		out, err = t.claim(ctx, p)
 		return err
 	})
 	s.idle.claims.Store(err == nil && len(out) == 0)
@@ -57,6 +42,26 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 		return nil, err
 	}
 	return out, nil
+}
+
+// claim is Claim inside a transaction.
+func (t *tx) claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error) {
+	var c condition
+	c.add("state = 'queued'")
+	c.in("queue", anys(p.Queues))
+	if p.OnlyRun != 0 {
+		c.add("dag_run_id = ?", p.OnlyRun)
+	}
+	var rows []instanceRow
+	err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+", payload FROM task_instance"+t.force("k_claim")+c.where()+
+		" ORDER BY claim_rank, id LIMIT ?"+t.s.db.SkipLocked(), append(c.args, p.N)...)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	if err := t.begin(ctx, rows, p); err != nil {
+		return nil, err
+	}
+	return t.s.claims(ctx, t, rows)
 }
 
 // claimed keeps those of the claims that the database has: the fence alone does

@@ -106,6 +106,20 @@ func drive(t *testing.T, dsn string, processes int, tolerate func(error)) {
 				}
 			}
 		})
+		g.Go(func() { // a worker that hands in and takes in one go
+			var results []dag.Result
+			for ctx.Err() == nil && !over.Load() {
+				_, claims, err := s.Exchange(ctx, results, dag.ClaimParams{WorkerID: fmt.Sprint("x", i), N: 7, Lease: 2 * time.Second})
+				if err != nil {
+					tolerate(err)
+					continue
+				}
+				results = nil
+				for _, c := range claims {
+					results = append(results, success(c, time.Now().UTC()))
+				}
+			}
+		})
 		g.Go(func() { // a worker
 			for ctx.Err() == nil && !over.Load() {
 				claims, err := s.Claim(ctx, dag.ClaimParams{WorkerID: fmt.Sprint("w", i), N: 13, Lease: 2 * time.Second})

@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"mapped tasks are expanded once", testExpand},
 		{"an expansion that fails is sealed", testFailExpansion},
 		{"claims are never shared", testClaimsAreNotShared},
+		{"results are exchanged for work", testExchange},
 		{"claims keep to queues, order and run", testClaimOrder},
 		{"a lease is renewed, lost and reaped", testLeases},
 		{"a batch with a stale result", testStaleInBatch},

@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// gatherFor is how long an exchange waits for more results while the worker is
+// busy. A commit costs about as much, so a wait that saves one is never dear.
+const gatherFor = 2 * time.Millisecond
+
+// exchange is the worker's one conversation with the state database: it hands
+// in the results that have gathered and takes work for the slots that they
+// leave free, in one transaction. All slots are counted here, by one goroutine.
+type exchange struct {
+	w        *Worker
+	work     context.Context // running attempts outlive the request to stop
+	held     int             // attempts that have a slot
+	failures int             // exchanges that failed in a row
+	// busy is set while exchanges move more than one task: then a short wait
+	// gathers more of them. A lone result waits for nobody.
+	busy bool
+}
+
+// run exchanges until ctx has ended and every result is written.
+func (x *exchange) run(ctx context.Context) {
+	for ctx.Err() == nil || x.held > 0 {
+		batch := x.wait(ctx)
+		if x.busy {
+			batch = x.gather(batch)
+		}
+		x.turn(ctx, batch)
+	}
+}
+
+// wait returns when there may be something to do: a result came, somebody
+// signalled, or the poll interval passed.
+func (x *exchange) wait(ctx context.Context) []pending {
+	stop := ctx.Done()
+	if ctx.Err() != nil {
+		stop = nil // what is held ends by itself, or is stopped by the drain limit
+	}
+	select {
+	case p := <-x.w.results:
+		return x.ready([]pending{p})
+	case <-stop:
+	case <-x.w.o.Wake:
+	case <-x.w.o.Clock.After(min(x.w.o.Poll<<min(x.failures, 4), 5*time.Second)):
+	}
+	return nil
+}
+
+// ready adds the results that are there already.
+func (x *exchange) ready(batch []pending) []pending {
+	for len(batch) < maxBatch {
+		select {
+		case p := <-x.w.results:
+			batch = append(batch, p)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// gather waits a little for the results of the attempts that still run.
+func (x *exchange) gather(batch []pending) []pending {
+	if len(batch) >= min(x.held, maxBatch) {
+		return batch
+	}
+	enough := x.w.o.Clock.After(gatherFor)
+	for len(batch) < min(x.held, maxBatch) {
+		select {
+		case p := <-x.w.results:
+			batch = append(batch, p)
+		case <-enough:
+			return batch
+		}
+	}
+	return batch
+}
+
+// turn writes a batch and begins what it got in exchange.
+func (x *exchange) turn(ctx context.Context, batch []pending) {
+	w := x.w
+	p := dag.ClaimParams{
+		WorkerID: w.o.ID, Hostname: w.o.Hostname, PID: w.o.PID, Queues: w.o.Queues,
+		N: w.o.Concurrency - x.held + len(batch), Lease: w.o.Lease, OnlyRun: w.o.OnlyRun,
+	}
+	if ctx.Err() != nil {
+		p.N = 0
+	}
+	if p.N <= 0 && len(batch) == 0 {
+		return
+	}
+	within := ctx
+	if len(batch) > 0 {
+		within = x.work // what is finished is written, whoever asks us to stop
+	}
+	asked := w.o.Clock.Now()
+	status, claims, err := w.o.Store.Exchange(within, resultsOf(batch), p)
+	switch {
+	case err == nil:
+		x.failures = 0
+		if len(batch) > 0 {
+			w.batch.tell(batch, status, nil)
+		}
+	case len(batch) > 0:
+		x.failures++
+		w.batch.apply(x.work, batch)
+	case ctx.Err() == nil:
+		x.failures++
+		w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)
+	}
+	for _, c := range claims {
+		x.held++
+		w.start(x.work, c, asked, x)
+	}
+	x.busy = len(batch) > 1 || len(claims) > 1
+}
+
+// release gives an attempt's slot back. It is called from the exchange's own
+// goroutine, when the attempt's result is written.
+func (x *exchange) release() { x.held-- }
