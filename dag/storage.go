@@ -86,8 +86,23 @@ type ScheduleReport struct {
 	Runs []ScheduledRun
 	// Queued counts instances that became queued.
 	Queued int
+	// NeverFit lists the tasks that became ready in this pass and whose pool can
+	// never hold them as it is.
+	NeverFit []NeverFit
 	// Now is the database's time in the pass.
 	Now time.Time
+}
+
+// NeverFit is a task that waits for slots which its pool does not have.
+type NeverFit struct {
+	DagID  string
+	TaskID string
+	Pool   string
+	// PoolSlots is what the task asks for, Slots what the pool has in all.
+	PoolSlots int
+	Slots     int
+	// Missing is set when the pool does not exist.
+	Missing bool
 }
 
 // ScheduledRun is one run of a scheduling pass.

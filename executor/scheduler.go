@@ -126,6 +126,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()
 	}
+	s.warn(report.NeverFit)
 	for _, r := range report.Runs {
 		s.tell(r)
 		for _, taskID := range r.Decision.Expand {
@@ -179,6 +180,18 @@ func (s *Scheduler) tell(r dag.ScheduledRun) {
 	}
 	s.o.Log.Log(context.Background(), level, "run "+string(r.Decision.State),
 		"dag_id", r.Run.DagID, "run_id", r.Run.RunID, "reason", r.Decision.Reason)
+}
+
+// warn says which tasks will wait for ever as things are.
+func (s *Scheduler) warn(list []dag.NeverFit) {
+	for _, n := range list {
+		why := "the task needs more slots than its pool has"
+		if n.Missing {
+			why = "the task waits for a pool that does not exist"
+		}
+		s.o.Log.Warn(why, "dag_id", n.DagID, "task_id", n.TaskID, "pool", n.Pool, "pool_slots", n.PoolSlots, "slots_of_pool", n.Slots,
+			"hint", "airlock pools set "+n.Pool+" N")
+	}
 }
 
 // Wait returns when something may be due: a signal, the earliest due time that

@@ -63,20 +63,22 @@ func byUrgency(a, b candidate) int {
 // urgency; what gets none is or stays scheduled. It locks all pools, so that
 // only one transaction hands out slots at a time, and is therefore the last
 // step of a pass.
-func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, error) {
+//
+// What becomes ready and can never fit into its pool is reported, once.
+func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, []dag.NeverFit, error) {
 	if len(ready) == 0 {
 		var one []int64
 		if err := t.SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1"); err != nil || len(one) == 0 {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	l, err := t.openSlots(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	waiting, err := t.waiting(ctx, l, onlyRun)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	seen := make(map[int64]bool, len(ready))
 	for i := range ready {
@@ -86,11 +88,15 @@ func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, 
 	slices.SortFunc(list, byUrgency)
 	groups := map[change][]int64{}
 	queued := 0
+	var never []dag.NeverFit
 	for i := range list {
 		c := &list[i]
 		def, err := t.s.version(ctx, t, c.VersionID)
 		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
-			return 0, err
+			return 0, nil, err
+		}
+		if n, yes := l.neverFits(c); yes && !slices.Contains(never, n) {
+			never = append(never, n)
 		}
 		to := dag.StateScheduled
 		if l.take(c, def) {
@@ -101,7 +107,7 @@ func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, 
 			groups[change{from, to}] = append(groups[change{from, to}], c.ID)
 		}
 	}
-	return queued, t.writeQueued(ctx, groups)
+	return queued, never, t.writeQueued(ctx, groups)
 }
 
 func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
@@ -129,11 +135,14 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
 }
 
 // waiting lists instances in state scheduled of running runs of unpaused DAGs,
-// most urgent first, without those whose pool or run has nothing open.
+// most urgent first, without those whose pool or run has nothing open, and
+// without those that their pool can never hold: they would stand in the way of
+// what can run.
 func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate, error) {
 	var c condition
 	c.add("ti.state = 'scheduled'")
 	c.add("r.state = 'running'")
+	c.add("EXISTS (SELECT 1 FROM pool p WHERE p.name = ti.pool AND (p.slots < 0 OR p.slots >= ti.pool_slots))")
 	if onlyRun != 0 {
 		c.add("r.id = ?", onlyRun)
 	} else {

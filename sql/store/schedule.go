@@ -66,7 +66,7 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err := t.applyDecisions(ctx, runs); err != nil {
 			return err
 		}
-		report.Queued, err = t.queue(ctx, ready, pass.OnlyRun)
+		report.Queued, report.NeverFit, err = t.queue(ctx, ready, pass.OnlyRun)
 		if err != nil {
 			return err
 		}

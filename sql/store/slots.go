@@ -20,6 +20,7 @@ type slots struct {
 
 type openPool struct {
 	open      int
+	size      int
 	unlimited bool
 }
 
@@ -46,7 +47,7 @@ func (t *tx) openSlots(ctx context.Context) (*slots, error) {
 	}
 	deferred := map[string]bool{}
 	for _, p := range pools {
-		l.open[p.Name] = &openPool{open: p.Slots, unlimited: p.Slots < 0}
+		l.open[p.Name] = &openPool{open: p.Slots, size: p.Slots, unlimited: p.Slots < 0}
 		deferred[p.Name] = p.IncludeDeferred
 	}
 	var used []struct {
@@ -107,6 +108,18 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 	l.runTasks[rt]++
 	l.dagTasks[dt]++
 	return true
+}
+
+// neverFits tells whether an instance's pool can never hold it as it is.
+func (l *slots) neverFits(c *candidate) (dag.NeverFit, bool) {
+	n := dag.NeverFit{DagID: c.DagID, TaskID: c.TaskID, Pool: c.Pool, PoolSlots: c.PoolSlots}
+	pool := l.open[c.Pool]
+	if pool == nil {
+		n.Missing = true
+		return n, true
+	}
+	n.Slots = pool.size
+	return n, !pool.unlimited && pool.size < c.PoolSlots
 }
 
 func (l *slots) fullPools() []string {

@@ -67,8 +67,11 @@ func testPoolMissing(t *testing.T, b *bundle) {
 	d.Tasks[0].Pool, d.Tasks[1].Pool, d.Tasks[1].PoolSlots = "nowhere", "small", 2
 	require.NoError(t, b.s.SetPool(ctx, dag.Pool{Name: "small", Slots: 1}))
 	run := b.trigger(d, "r")
-	b.pass()
+	require.ElementsMatch(t, []dag.NeverFit{
+		{DagID: "d", TaskID: "a", Pool: "nowhere", PoolSlots: 1, Missing: true}, {DagID: "d", TaskID: "b", Pool: "small", PoolSlots: 2, Slots: 1},
+	}, b.pass().NeverFit)
 	require.Equal(t, map[string]dag.State{"a": dag.StateScheduled, "b": dag.StateScheduled}, b.states(run))
+	require.Empty(t, b.pass().NeverFit, "it is said once")
 	require.NoError(t, b.s.SetPool(ctx, dag.Pool{Name: "nowhere", Slots: 1}))
 	require.Equal(t, 1, b.pass().Queued)
 	require.Equal(t, map[string]dag.State{"a": dag.StateQueued, "b": dag.StateScheduled}, b.states(run))
