@@ -154,7 +154,8 @@ func (c *clockwork) until(end time.Time) {
 // idle lets the schedulers look until nothing is due.
 func (c *clockwork) idle() { c.until(c.clock.Now().Add(10 * time.Second)) }
 
-// runs lists the runs of a DAG in the order of their logical dates.
+// runs lists the runs of a DAG in the order of their logical dates,
+// those without one first.
 func (c *clockwork) runs(dagID string) []dag.Run {
 	c.t.Helper()
 	runs, err := c.store.Runs(c.t.Context(), dag.RunFilter{DagID: dagID, Limit: -1})
@@ -166,10 +167,16 @@ func (c *clockwork) runs(dagID string) []dag.Run {
 }
 
 func cmpDates(a, b *time.Time) int {
-	if a == nil || b == nil {
+	switch {
+	case a == nil && b == nil:
 		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	default:
+		return a.Compare(*b)
 	}
-	return a.Compare(*b)
 }
 
 // planned are the plans that runs were made from.

@@ -25,6 +25,17 @@ func oneFile(operator, schedule, more string) files {
 // worker ends all that is queued with success, at every fourth look, and keeps
 // the greatest number of runs that were running at once.
 func (c *clockwork) worker(most *int) func() bool {
+	work := c.workerThat(func(dag.Claim) dag.State { return dag.StateSuccess })
+	return func() bool {
+		running, err := c.store.Runs(c.t.Context(), dag.RunFilter{States: []dag.RunState{dag.RunRunning}, Limit: -1})
+		require.NoError(c.t, err)
+		*most = max(*most, len(running))
+		return work()
+	}
+}
+
+// workerThat ends what is queued at every fourth look, each as end says.
+func (c *clockwork) workerThat(end func(dag.Claim) dag.State) func() bool {
 	looks := 0
 	return func() bool {
 		c.t.Helper()
@@ -33,9 +44,6 @@ func (c *clockwork) worker(most *int) func() bool {
 			require.NoError(c.t, err)
 			return len(waiting) > 0
 		}
-		running, err := c.store.Runs(c.t.Context(), dag.RunFilter{States: []dag.RunState{dag.RunRunning}, Limit: -1})
-		require.NoError(c.t, err)
-		*most = max(*most, len(running))
 		claims, err := c.store.Claim(c.t.Context(), dag.ClaimParams{WorkerID: "w", Hostname: "h", N: 100, Lease: time.Hour})
 		require.NoError(c.t, err)
 		if len(claims) == 0 {
@@ -44,15 +52,31 @@ func (c *clockwork) worker(most *int) func() bool {
 		c.clock.Advance(time.Second)
 		var results []dag.Result
 		for _, cl := range claims {
-			results = append(results, dag.Result{
-				TaskInstanceID: cl.ID, Fence: cl.Fence, State: dag.StateSuccess, SpendTry: true,
-				Attempt: dag.Attempt{WorkerID: "w", Hostname: "h", StartDate: *cl.StartDate, EndDate: c.clock.Now()},
-			})
+			results = append(results, c.ending(cl, end(cl)))
 		}
 		_, err = c.store.Apply(c.t.Context(), results)
 		require.NoError(c.t, err)
 		return true
 	}
+}
+
+// ending is the end of a claimed attempt now, with its letter when it failed.
+func (c *clockwork) ending(cl dag.Claim, state dag.State) dag.Result {
+	r := dag.Result{
+		TaskInstanceID: cl.ID, Fence: cl.Fence, State: state, SpendTry: true,
+		Attempt: dag.Attempt{WorkerID: "w", Hostname: "h", StartDate: *cl.StartDate, EndDate: c.clock.Now()},
+	}
+	if state != dag.StateFailed {
+		return r
+	}
+	r.Spent = dag.BudgetFailures
+	r.Attempt.ErrorClass, r.Attempt.ErrorCode, r.Attempt.ErrorMessage = dag.ClassTransient, "EXIT_CODE", "exit code 1"
+	letter := dag.Seal(dag.SealInput{
+		TI: cl.TaskInstance, Run: cl.Run, Attempts: cl.TryNumber, At: c.clock.Now(),
+		Err: &dag.TaskError{Class: dag.ClassPermanent, Code: "EXIT_CODE", Message: "exit code 1"},
+	})
+	r.Letter = &letter
+	return r
 }
 
 func hours(from time.Time, n int) []dag.PlannedRun {

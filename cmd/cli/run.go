@@ -24,6 +24,7 @@ type grammar struct {
 	Worker     workerCmd     `cmd:"" group:"run" help:"Run tasks that wait in the queues."`
 
 	Dags      dagsCmd      `cmd:"" group:"work" help:"Validate, list, test, trigger and pause DAGs."`
+	Backfill  backfillCmd  `cmd:"" group:"work" help:"Make the runs of a stretch of the past; list backfills."`
 	Tasks     tasksCmd     `cmd:"" group:"work" help:"List, test and clear tasks; read their logs."`
 	DLQ       dlqCmd       `cmd:"" name:"dlq" group:"work" help:"Look into the dead letters."`
 	Classify  classifyCmd  `cmd:"" group:"work" help:"Explain how an error is classified."`

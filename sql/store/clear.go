@@ -131,9 +131,7 @@ func (t *tx) clear(ctx context.Context, run *runRow, rows []instanceRow) error {
 	if !dag.RunState(run.State).Finished() {
 		return t.wakeRuns(ctx, []int64{run.ID})
 	}
-	_, err = t.exec(ctx, `UPDATE dag_run SET state = 'queued', queued_at = ?, start_date = NULL, end_date = NULL, reason = '',
- clear_number = clear_number + 1, next_eval_at = ?, updated_at = ? WHERE id = ?`, t.at, t.at, t.at, run.ID)
-	return err
+	return t.requeue(ctx, run.ID)
 }
 
 func taskOf(d *dag.DAG, id string) *dag.Task {

@@ -39,6 +39,12 @@ type Desk interface {
 	// resolved, with an audit row.
 	Clear(ctx context.Context, r dag.ClearRequest) ([]dag.TaskInstance, error)
 
+	// CreateBackfill makes the runs of a backfill in the order given, or tells of
+	// a dry run what would be done about each date.
+	CreateBackfill(ctx context.Context, b dag.Backfill, runs []dag.NewRun, dryRun bool) (dag.Backfill, []dag.BackfillRun, error)
+	// Backfills lists the backfills of a DAG, of all for "", newest first.
+	Backfills(ctx context.Context, dagID string) ([]dag.Backfill, error)
+
 	// Letters lists dead letters, without Payload and StackTrace.
 	Letters(ctx context.Context, f dag.LetterFilter) ([]dag.DeadLetter, error)
 	// Letter finds one dead letter with everything in it.

@@ -17,6 +17,9 @@ func (t *tx) loadPast(ctx context.Context, r *passRun) error {
 	if r.run.LogicalDate == nil {
 		return nil
 	}
+	if first, err := t.firstOfBackfill(ctx, &r.run); err != nil || first {
+		return err
+	}
 	// With catchup the previous run is the last one that a schedule or backfill
 	// made; without it is the last by date.
 	query := "SELECT " + runColumns + " FROM dag_run WHERE dag_id = ? AND logical_date < ?"

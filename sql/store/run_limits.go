@@ -8,10 +8,6 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// maxBackfillRuns is how many backfill runs of one DAG run at once. They have a
-// count of their own.
-const maxBackfillRuns = 10
-
 // startRuns lets queued runs of a pass become running: those that are due, as
 // far as max_active_runs leaves room. The DAGs' rows are locked, so that two
 // schedulers do not fill the same room, and so that the end of a run is seen
@@ -38,14 +34,22 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 		}
 		return int(a.run.ID - b.run.ID)
 	})
-	room, err := t.lockRoom(ctx, queued)
+	backfills, err := t.backfillsOf(ctx, queued)
+	if err != nil {
+		return err
+	}
+	room, err := t.lockRoom(ctx, queued, backfills)
+	if err != nil {
+		return err
+	}
+	turn, err := t.turns(ctx, queued, room, backfills)
 	if err != nil {
 		return err
 	}
 	for _, r := range queued {
-		k := runKind{r.run.DagID, r.run.Type == dag.RunBackfill}
-		if !anyway && room[k] <= 0 {
-			r.wait = true // until a run of this DAG ends
+		k := kindOf(&r.run, backfills)
+		if !anyway && (room[k] <= 0 || k.backfill > 0 && !turn[r.run.ID]) {
+			r.wait = true // until a run of its kind ends
 			continue
 		}
 		room[k]--
@@ -56,16 +60,67 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 	return nil
 }
 
+// turns tells which runs of backfills may start: the first of each in its own
+// order, as many as it has room. Those among them that the pass does not have
+// are woken.
+func (t *tx) turns(ctx context.Context, queued []*passRun, room map[runKind]int, backfills map[int64]int64) (map[int64]bool, error) {
+	turn, here := map[int64]bool{}, map[int64]bool{}
+	asked := map[int64]bool{}
+	for _, r := range queued {
+		here[r.run.ID] = true
+	}
+	var wake []int64
+	for _, r := range queued {
+		k := kindOf(&r.run, backfills)
+		if k.backfill <= 0 || asked[k.backfill] {
+			continue
+		}
+		asked[k.backfill] = true
+		ids, err := t.nextOfBackfill(ctx, k.backfill, room[k])
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			turn[id] = true
+			if !here[id] {
+				wake = append(wake, id)
+			}
+		}
+	}
+	slices.Sort(wake)
+	return turn, t.wakeRuns(ctx, wake)
+}
+
+// runKind is what has a limit of its own: the runs of a DAG, or those of one of
+// its backfills (-1 for backfill runs that no backfill has).
 type runKind struct {
 	dag      string
-	backfill bool
+	backfill int64
+}
+
+func kindOf(run *dag.Run, backfills map[int64]int64) runKind {
+	k := runKind{dag: run.DagID}
+	if run.Type == dag.RunBackfill {
+		k.backfill = -1
+		if id := backfills[run.ID]; id != 0 {
+			k.backfill = id
+		}
+	}
+	return k
 }
 
 // lockRoom locks the DAGs of some runs and tells how many more may run.
-func (t *tx) lockRoom(ctx context.Context, runs []*passRun) (map[runKind]int, error) {
+func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]int64) (map[runKind]int, error) {
 	var ids []string
+	room := map[runKind]int{}
+	var open []int64
 	for _, r := range runs {
 		ids = append(ids, r.run.DagID)
+		// A run whose DAG has no row (a test run) is limited by nothing.
+		room[runKind{r.run.DagID, 0}], room[runKind{r.run.DagID, -1}] = 1<<30, dag.DefaultBackfillRuns
+		if k := kindOf(&r.run, backfills); k.backfill > 0 {
+			open = append(open, k.backfill)
+		}
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -78,21 +133,30 @@ func (t *tx) lockRoom(ctx context.Context, runs []*passRun) (map[runKind]int, er
 	if err != nil {
 		return nil, err
 	}
-	room := map[runKind]int{}
-	for _, id := range ids {
-		// A run whose DAG has no row (a test run) is limited by nothing.
-		room[runKind{id, false}], room[runKind{id, true}] = 1<<30, maxBackfillRuns
-	}
 	for _, d := range dags {
-		room[runKind{d.ID, false}] = d.Max
+		room[runKind{d.ID, 0}] = d.Max
+	}
+	if len(open) > 0 {
+		var limits []struct {
+			ID  int64  `db:"id"`
+			Dag string `db:"dag_id"`
+			Max int    `db:"max_active_runs"`
+		}
+		if err := t.SelectContext(ctx, &limits, "SELECT id, dag_id, max_active_runs FROM backfill WHERE id IN ("+idList(open)+")"); err != nil {
+			return nil, err
+		}
+		for _, l := range limits {
+			room[runKind{l.Dag, l.ID}] = l.Max
+		}
 	}
 	var running []struct {
 		Dag      string `db:"dag_id"`
-		Backfill bool   `db:"backfill"`
+		Backfill int64  `db:"backfill"`
 		N        int    `db:"n"`
 	}
-	err = t.SelectContext(ctx, &running, `SELECT dag_id, run_type = 'backfill' AS backfill, COUNT(*) AS n FROM dag_run
- WHERE state = 'running' AND dag_id IN (`+dialect.Marks(len(ids))+") GROUP BY dag_id, run_type = 'backfill'", anys(ids)...)
+	err = t.SelectContext(ctx, &running, `SELECT dag_id, backfill, COUNT(*) AS n FROM (SELECT r.dag_id, CASE WHEN r.run_type = 'backfill'
+ THEN COALESCE((SELECT MAX(b.backfill_id) FROM backfill_run b WHERE b.dag_run_id = r.id), -1) ELSE 0 END AS backfill
+ FROM dag_run r WHERE r.state = 'running' AND r.dag_id IN (`+dialect.Marks(len(ids))+`)) x GROUP BY dag_id, backfill`, anys(ids)...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +179,10 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 		byDag[r.run.DagID] = append(byDag[r.run.DagID], r)
 	}
 	slices.Sort(ids)
+	backfills, err := t.backfillsOf(ctx, ended)
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
 		// Locked before the look, for the reason that startRuns gives.
 		var locked []string
@@ -122,13 +190,8 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 			return err
 		}
 		last := byDag[id][len(byDag[id])-1]
-		which, n := "state = 'queued' AND next_eval_at IS NULL", len(byDag[id])
-		if looksBack(last.def) {
-			which, n = "state IN ('queued', 'running')", -1
-		}
-		var next []int64
-		if err := t.SelectContext(ctx, &next, "SELECT id FROM dag_run WHERE dag_id = ? AND "+which+" ORDER BY run_after, id"+limit(n, 1)+
-			t.s.db.SkipLocked(), id); err != nil {
+		next, err := t.nextRuns(ctx, byDag[id], backfills)
+		if err != nil {
 			return err
 		}
 		slices.Sort(next)
@@ -140,6 +203,43 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 		}
 	}
 	return nil
+}
+
+// nextRuns lists the runs of a DAG that the end of others may let go on: all
+// that are unfinished where tasks look back, else as many waiting ones of each
+// kind as have ended.
+func (t *tx) nextRuns(ctx context.Context, ended []*passRun, backfills map[int64]int64) ([]int64, error) {
+	dagID := ended[0].run.DagID
+	find := func(which string, n int) (ids []int64, err error) {
+		err = t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND "+which+" ORDER BY run_after, id"+limit(n, 1)+
+			t.s.db.SkipLocked(), dagID)
+		return ids, err
+	}
+	if looksBack(ended[len(ended)-1].def) {
+		return find("state IN ('queued', 'running')", -1)
+	}
+	count := map[int64]int{}
+	for _, r := range ended {
+		count[kindOf(&r.run, backfills).backfill]++
+	}
+	var out []int64
+	for kind, n := range count {
+		var ids []int64
+		var err error
+		switch {
+		case kind > 0:
+			ids, err = t.nextOfBackfill(ctx, kind, n)
+		case kind < 0:
+			ids, err = find("state = 'queued' AND next_eval_at IS NULL AND run_type = 'backfill'", n)
+		default:
+			ids, err = find("state = 'queued' AND next_eval_at IS NULL AND run_type <> 'backfill'", n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ids...)
+	}
+	return out, nil
 }
 
 // pauseAfterFailures pauses a DAG whose newest runs, as many as its
