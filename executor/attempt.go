@@ -26,7 +26,7 @@ import (
 func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) {
 	start := w.o.Clock.Now()
 	logPath := LogPath(c.TaskInstanceKey, c.TryNumber)
-	in := Ending{Claim: c, Start: start, LogPath: logPath, WorkerID: w.o.ID, Hostname: w.o.Hostname}
+	in := Ending{Claim: c, Start: start, LogPath: logPath, WorkerID: w.o.ID, Hostname: w.o.Hostname, trouble: &trouble{}}
 
 	log := attemptLog(w.o.LogsDir, logPath, w.o.LogLimit)
 	defer func() { _ = log.Close() }()
@@ -36,6 +36,7 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 	in.DAG, err = w.o.Store.Version(ctx, c.VersionID)
 	if err != nil {
 		in.Outcome = dag.Failed(fault.New(fault.CodeStateDatabase, "the DAG's version cannot be read: "+err.Error()))
+		_ = in.trouble.note(ctx, err)
 	} else if in.Task = in.DAG.Task(c.TaskID); in.Task == nil {
 		in.Outcome = dag.Failed(fault.New(fault.CodeTaskRemoved, fmt.Sprintf("DAG %s has no task %s any more", c.DagID, c.TaskID)))
 	} else {
@@ -43,18 +44,44 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 	}
 	in.End = w.o.Clock.Now()
 
-	if cause := context.Cause(ctx); in.Outcome.Kind == dag.OutcomeFailed && cause != nil {
-		in.Outcome = dag.Failed(fault.Stopped(cause))
-		if errors.Is(cause, operator.ErrStopping) {
-			in.Outcome = dag.Outcome{Kind: dag.OutcomeReleased}
-		}
-	}
+	in.Outcome = w.settled(context.Cause(ctx), &in, log)
 	if in.Outcome.Kind == dag.OutcomeFailed {
 		in.PreviousDelay = w.previousDelay(context.WithoutCancel(ctx), &in)
 	}
 	result := Decide(in, w.o.Rand)
 	writeEnd(log, in, result)
 	return in, result
+}
+
+// settled is the outcome of an attempt with what came from outside in it: an
+// attempt that was stopped says why, and one that the worker's end or the state
+// database kept from success is handed back and spends nothing.
+func (w *Worker) settled(cause error, in *Ending, log *logFile) dag.Outcome {
+	out := in.Outcome
+	if out.Kind != dag.OutcomeFailed {
+		w.releases.forget(in.Claim.ID)
+		return out
+	}
+	released := dag.Outcome{Kind: dag.OutcomeReleased}
+	switch away := in.trouble.found(); {
+	case errors.Is(cause, operator.ErrStopping):
+		return released
+	case errors.Is(cause, errStateAway):
+		away = cause
+		fallthrough
+	case cause == nil && away != nil && (out.Err == nil || out.Err.Code != fault.CodeTimeout):
+		if w.releases.again(in.Claim.ID) {
+			fmt.Fprintf(log, "%s airlock: handed back, no try is spent: %v\n", in.End.Format(time.RFC3339Nano), away)
+			return released
+		}
+	case cause == nil:
+		w.releases.forget(in.Claim.ID)
+		return out
+	}
+	if cause != nil {
+		return dag.Failed(fault.Stopped(cause))
+	}
+	return out
 }
 
 // writeEnd tells the reader of the log how the attempt ended and what is next.
@@ -113,7 +140,7 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 	}
 	in.Args = args
 	if events := w.executeEvents(in); len(events) > 0 {
-		if err := w.o.Store.PutEvents(ctx, events); err != nil {
+		if err := in.trouble.note(ctx, w.o.Store.PutEvents(ctx, events)); err != nil {
 			return dag.Failed(fault.New(fault.CodeStateDatabase, "on_execute_callback cannot be stored: "+err.Error()))
 		}
 		w.o.OutboxWake.Signal()
@@ -141,6 +168,7 @@ func (w *Worker) executeEvents(in *Ending) []dag.Event {
 // task puts together what the operator sees.
 func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker string, log *logFile) *operator.Task {
 	c := in.Claim
+	settings, xcoms := notingSettings{w.o.Settings, in.trouble}, notingXComs{w.o.Store, in.trouble}
 	key, _ := in.Args["idempotency_key"].(string)
 	if key == "" {
 		key = dag.IdempotencyKey(c.TaskInstanceKey, c.Generation)
@@ -154,22 +182,28 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			}
 		},
 		Connection: func(ctx context.Context, id string) (dag.Connection, error) {
-			conn, err := w.o.Settings.Connection(ctx, id)
+			conn, err := settings.Connection(ctx, id)
 			log.Mask(conn.Password)
 			return conn, err
 		},
 		XCom: func(ctx context.Context, taskID, key string, mapIndex *int) (json.RawMessage, error) {
-			return w.o.Store.XCom(ctx, c.DagID, c.RunID, taskID, key, mapIndex)
+			return xcoms.XCom(ctx, c.DagID, c.RunID, taskID, key, mapIndex)
 		},
-		Trigger: func(ctx context.Context, r operator.TriggerRequest) (string, error) { return w.trigger(ctx, c, r) },
+		Trigger: func(ctx context.Context, r operator.TriggerRequest) (string, error) {
+			runID, err := w.trigger(ctx, c, r)
+			return runID, in.trouble.note(ctx, err)
+		},
 		RunState: func(ctx context.Context, dagID, runID string) (dag.RunState, error) {
 			run, err := w.o.Store.Run(ctx, dagID, runID)
 			if dag.CodeOf(err) == dag.ErrNotFound {
 				return "", nil
 			}
-			return run.State, err
+			return run.State, in.trouble.note(ctx, err)
 		},
-		ExternalStates: w.externalStates,
+		ExternalStates: func(ctx context.Context, q operator.ExternalQuery) (operator.ExternalStates, error) {
+			states, err := w.externalStates(ctx, q)
+			return states, in.trouble.note(ctx, err)
+		},
 		StillMine: func(ctx context.Context) error {
 			if c.ID == 0 { // a try outside the state database: nobody can take it over
 				return nil
@@ -178,7 +212,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			if err == nil && !mine {
 				err = operator.ErrLeaseLost
 			}
-			return err
+			return in.trouble.note(ctx, err)
 		},
 		Dir:            filepath.Join(w.o.DagsFolder, filepath.Dir(filepath.FromSlash(in.DAG.FileLoc))),
 		ScratchDir:     scratch,
@@ -211,7 +245,7 @@ func (w *Worker) Try(ctx context.Context, r TryRequest) (Ending, dag.Result) {
 	log := newLog(func() (io.WriteCloser, error) { return nopCloser{r.Out}, nil }, w.o.LogLimit)
 	defer func() { _ = log.Close() }()
 	in := Ending{
-		DAG: r.DAG, Task: r.Task, Start: w.o.Clock.Now(), WorkerID: w.o.ID, Hostname: w.o.Hostname,
+		DAG: r.DAG, Task: r.Task, Start: w.o.Clock.Now(), WorkerID: w.o.ID, Hostname: w.o.Hostname, trouble: &trouble{},
 		Claim: dag.Claim{
 			TaskInstance: dag.TaskInstance{
 				TaskInstanceKey: dag.TaskInstanceKey{DagID: r.DAG.ID, RunID: r.Run.RunID, TaskID: r.Task.ID, MapIndex: -1},

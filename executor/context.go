@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,8 +22,11 @@ func (w *Worker) renderer(ctx context.Context, in *Ending, log *logFile) (*rende
 	}
 	return NewRenderer(ctx, RenderInput{
 		DAG: in.DAG, Task: in.Task, TI: &c.TaskInstance, Run: &c.Run, Params: params,
-		Settings: w.o.Settings, XComs: w.o.Store, Secret: log.Mask, Clock: w.o.Clock,
-		PreviousSuccess: func() (*dag.Run, error) { return w.previousSuccess(ctx, c.Run) },
+		Settings: notingSettings{w.o.Settings, in.trouble}, XComs: notingXComs{w.o.Store, in.trouble}, Secret: log.Mask, Clock: w.o.Clock,
+		PreviousSuccess: func() (*dag.Run, error) {
+			last, err := w.previousSuccess(ctx, c.Run)
+			return last, in.trouble.note(ctx, err)
+		},
 	}), nil
 }
 
@@ -162,7 +166,7 @@ func decodeJSON(raw []byte, v any) error {
 func (w *Worker) trigger(ctx context.Context, c dag.Claim, r operator.TriggerRequest) (string, error) {
 	cat, ok := w.o.Store.(CatalogStore)
 	if !ok {
-		return "", fmt.Errorf("this worker's store has no catalog")
+		return "", &dag.Error{Code: dag.ErrInternal, Op: "trigger " + r.DagID, Err: errors.New("this worker's store has no catalog")}
 	}
 	rows, err := cat.DAGRows(ctx, dag.DAGFilter{IDs: []string{r.DagID}})
 	if err != nil {
@@ -177,7 +181,7 @@ func (w *Worker) trigger(ctx context.Context, c dag.Claim, r operator.TriggerReq
 	}
 	conf, err := json.Marshal(r.Conf)
 	if err != nil {
-		return "", fmt.Errorf("conf of the triggered run: %w", err)
+		return "", &dag.Error{Code: dag.ErrInvalid, Op: "trigger " + r.DagID, Err: fmt.Errorf("its conf is not JSON: %w", err)}
 	}
 	nr, err := ManualRun(ctx, cat, rows[0], ManualRunRequest{RunID: runID, LogicalDate: r.LogicalDate, Conf: conf, TriggeredBy: "operator", Now: w.o.Clock.Now()})
 	if err != nil {

@@ -16,6 +16,8 @@ type held struct {
 	key    dag.TaskInstanceKey
 	until  time.Time // by this process's clock, from before the request was sent
 	cancel context.CancelCauseFunc
+	// away is set while the state database does not take renewals.
+	away bool
 }
 
 // keeper renews the leases of everything that a worker runs, all in one
@@ -96,6 +98,7 @@ func (k *keeper) renew(ctx context.Context) {
 	lost, err := k.store.Renew(ctx, leases, k.lease)
 	if err != nil {
 		k.log.Warn("leases could not be renewed", "leases", len(leases), "error", err)
+		k.unanswered(leases)
 		return
 	}
 	gone := map[dag.Lease]bool{}
@@ -114,7 +117,19 @@ func (k *keeper) renew(ctx context.Context) {
 			h.cancel(operator.ErrLeaseLost)
 			continue
 		}
-		h.until = asked.Add(k.lease)
+		h.until, h.away = asked.Add(k.lease), false
+	}
+}
+
+// unanswered notes that a renewal failed: what ends for want of one then is the
+// database's doing.
+func (k *keeper) unanswered(leases []dag.Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range leases {
+		if h := k.held[l.TaskInstanceID]; h != nil && h.lease == l {
+			h.away = true
+		}
 	}
 }
 
@@ -128,7 +143,11 @@ func (k *keeper) dropStale() {
 		if now.After(h.until.Add(-k.margin())) {
 			k.log.Error("a lease could not be renewed in time; the attempt is stopped before the lease ends",
 				"task_instance", h.key.String(), "fence", h.lease.Fence)
-			h.cancel(operator.ErrLeaseLost)
+			if h.away {
+				h.cancel(errStateAway)
+			} else {
+				h.cancel(operator.ErrLeaseLost)
+			}
 		}
 	}
 }

@@ -21,6 +21,17 @@ type brokenStore struct {
 	WorkerStore
 	renew func([]dag.Lease) ([]dag.Lease, error)
 	apply func([]dag.Result) ([]dag.ApplyStatus, error)
+	// version and variables serve attempts.
+	version   func() (*dag.DAG, error)
+	variables func() ([]dag.Variable, error)
+}
+
+func (s brokenStore) Version(context.Context, int64) (*dag.DAG, error) { return s.version() }
+
+func (s brokenStore) Variables(context.Context) ([]dag.Variable, error) { return s.variables() }
+
+func (s brokenStore) Connection(context.Context, string) (dag.Connection, error) {
+	return dag.Connection{}, &dag.Error{Code: dag.ErrNotFound, Err: errors.New("there is none")}
 }
 
 func (s brokenStore) Renew(_ context.Context, l []dag.Lease, _ time.Duration) ([]dag.Lease, error) {
@@ -60,7 +71,8 @@ func TestKeeperStopsAnAttemptBeforeItsLeaseEnds(t *testing.T) {
 	require.NoError(t, ctx.Err(), "at 30 s the margin is just reached")
 	clock.Advance(time.Second * 10)
 	<-ctx.Done()
-	require.Equal(t, operator.ErrLeaseLost, context.Cause(ctx))
+	require.ErrorIs(t, context.Cause(ctx), operator.ErrLeaseLost)
+	require.ErrorIs(t, context.Cause(ctx), errStateAway, "the database is to blame, not the attempt")
 }
 
 func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {

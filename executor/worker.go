@@ -98,6 +98,8 @@ type Worker struct {
 	keep    *keeper
 	batch   *batcher
 	results chan pending // from the attempts to the exchange
+
+	releases releases
 }
 
 // NewWorker makes a worker; Run starts it.
@@ -107,7 +109,7 @@ func NewWorker(o WorkerOptions) *Worker {
 		o:       o,
 		keep:    newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
 		batch:   newBatcher(o.Store, o.Log, o.SchedulerWake, o.Lease),
-		results: make(chan pending, o.Concurrency),
+		results: make(chan pending, o.Concurrency), releases: releases{n: map[int64]int{}},
 	}
 }
 
