@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -86,7 +85,7 @@ func (c *Catalog) Sync(ctx context.Context) (load.Result, error) {
 	defer c.mu.Unlock()
 	files, err := c.o.Source.Scan()
 	if err != nil {
-		return load.Result{}, fmt.Errorf("read the DAGs folder: %w", err)
+		return load.Result{}, err // it names the folder
 	}
 	res := load.Files(files, c.o.Load)
 	rows, err := c.o.Catalog.DAGRows(ctx, dag.DAGFilter{})

@@ -89,11 +89,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
 		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), outboxWake: executor.NewWake(),
 	}
-	a.catalog = executor.NewCatalog(executor.CatalogOptions{
-		Source: a.source, Catalog: st, Store: st, Load: a.load, Clock: o.Clock, Log: o.Log,
-		Poll: o.Config.Scheduler.DagsInterval, PauseNew: o.Config.PausedAtCreation, SchedulerWake: a.schedulerWake,
-	})
+	a.catalog = a.newCatalog(o.Log)
 	return a, nil
+}
+
+// newCatalog keeps the DAGs in step with the files, and tells log about them.
+func (a *App) newCatalog(log *slog.Logger) *executor.Catalog {
+	return executor.NewCatalog(executor.CatalogOptions{
+		Source: a.source, Catalog: a.store, Store: a.store, Load: a.load, Clock: a.o.Clock, Log: log,
+		Poll: a.o.Config.Scheduler.DagsInterval, PauseNew: a.o.Config.PausedAtCreation, SchedulerWake: a.schedulerWake,
+	})
 }
 
 // OpenStore opens the state database that the settings name. SQLite is migrated

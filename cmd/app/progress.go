@@ -41,6 +41,8 @@ func newProgress(out io.Writer, terminal bool) *display {
 	w.SetUpdateFrequency(100 * time.Millisecond)
 	w.SetStyle(progress.StyleBlocks)
 	w.Style().Visibility = progress.StyleVisibility{ETA: true, Percentage: true, Time: true, Tracker: true}
+	w.Style().Options.TimeInProgressPrecision = time.Second
+	w.Style().Options.TimeDonePrecision = 100 * time.Millisecond
 	d.bars = w
 	go w.Render()
 	return d

@@ -101,7 +101,7 @@ func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport,
 	for _, m := range rep.Merges {
 		if m.Quarantined > 0 {
 			rep.Queries = append(rep.Queries, fmt.Sprintf(
-				"SELECT source, source_line, column_name, error_code, error_message, raw FROM airlock_dead_letter_row WHERE dag_id = '%s' AND task_id = '%s'   -- in the target database",
+				"SELECT source, source_line, column_name, error_code, error_message, raw FROM airlock_dead_letter_row /* in the target database */ WHERE dag_id = '%s' AND task_id = '%s'",
 				quoted(d.ID), quoted(m.TaskID)))
 		}
 	}

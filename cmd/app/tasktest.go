@@ -95,14 +95,15 @@ func find(dags []*dag.DAG, id string) *dag.DAG {
 
 // noSuchDAG says why a DAG cannot be run: it is not there, or its file is broken.
 func noSuchDAG(op, id string, res load.Result) error {
-	var problems []string
-	for _, p := range res.Problems {
-		if p.Severity == dag.SeverityError && strings.HasPrefix(p.Path+".", id+".") {
-			problems = append(problems, p.String())
+	if file, ok := res.DagFiles[id]; ok {
+		var problems []string
+		for _, p := range res.Problems {
+			if p.Severity == dag.SeverityError && p.File == file {
+				problems = append(problems, p.String())
+			}
 		}
-	}
-	if len(problems) > 0 {
-		return &dag.Error{Code: dag.ErrInvalid, Op: op + " " + id, Err: fmt.Errorf("its file has mistakes:%s%s", lineBreak, strings.Join(problems, lineBreak))}
+		return &dag.Error{Code: dag.ErrInvalid, Op: op + " " + id, Err: fmt.Errorf("its file %s has mistakes%s%s", file, lineBreak, strings.Join(problems, lineBreak)),
+			Hint: "`airlock dags validate` shows all mistakes"}
 	}
 	var ids []string
 	for _, d := range res.DAGs {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/load"
 	"github.com/airlock-dag/airlock/executor"
 )
 
@@ -25,12 +27,23 @@ type TestRequest struct {
 // reports when the run has ended and its callbacks are delivered. The run is an
 // ordinary one in the state database; other runs are left alone.
 func (a *App) TestDAG(ctx context.Context, r TestRequest) (TestReport, error) {
-	d, run, err := a.newTestRun(ctx, r)
+	// The file's own problems are shown below; those of its neighbours are not
+	// what this run is about.
+	files, err := a.newCatalog(slog.New(slog.DiscardHandler)).Sync(ctx)
+	if err != nil {
+		return TestReport{}, err
+	}
+	d, run, err := a.newTestRun(ctx, r, files)
 	if err != nil {
 		return TestReport{}, err
 	}
 	show := newProgress(r.Out, r.Terminal)
 	defer show.stop()
+	for _, p := range files.Problems {
+		if p.File == d.FileLoc {
+			show.line("%s", p)
+		}
+	}
 	show.line("run %s of %s begins", run.RunID, run.DagID)
 
 	parts := a.parts(partOptions{onlyRun: run.ID, show: show})
@@ -49,12 +62,8 @@ func (a *App) TestDAG(ctx context.Context, r TestRequest) (TestReport, error) {
 	return a.report(ctx, d, run.RunID)
 }
 
-// newTestRun loads the DAG's file, stores its version and makes the run.
-func (a *App) newTestRun(ctx context.Context, r TestRequest) (*dag.DAG, dag.Run, error) {
-	res, err := a.catalog.Sync(ctx)
-	if err != nil {
-		return nil, dag.Run{}, err
-	}
+// newTestRun makes a run of a DAG of the files, which are synced already.
+func (a *App) newTestRun(ctx context.Context, r TestRequest, res load.Result) (*dag.DAG, dag.Run, error) {
 	d := find(res.DAGs, r.DagID)
 	if d == nil {
 		return nil, dag.Run{}, noSuchDAG("test", r.DagID, res)
@@ -83,7 +92,7 @@ func (a *App) newTestRun(ctx context.Context, r TestRequest) (*dag.DAG, dag.Run,
 	if made[0].Existed {
 		return nil, dag.Run{}, &dag.Error{Code: dag.ErrExists, Op: "test " + d.ID,
 			Err:  fmt.Errorf("run %s has this logical date already", made[0].Run.RunID),
-			Hint: "give another date, or clear that run's tasks with `airlock tasks clear`"}
+			Hint: "give another date, or none at all: the run is then dated now"}
 	}
 	return d, made[0].Run, nil
 }

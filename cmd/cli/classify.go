@@ -103,6 +103,9 @@ func (c classifyCmd) evidence(s *session) (fault.Evidence, error) {
 	if e.ExitCode == nil && e.Signal == "" && e.Stderr == "" && e.HTTPStatus == 0 && e.SQLError == 0 {
 		return e, wrong("classify", "give --exit-code, --signal, --stderr, --http, --mysql, --mariadb or --sqlite", "nothing is said of the failure")
 	}
+	if c.ExitCode != nil && (*c.ExitCode < 0 || *c.ExitCode > 255) {
+		return e, wrong("classify", "write 0 to 255; what a signal ended has --signal", "%d is no exit code", *c.ExitCode)
+	}
 	if e.Signal != "" {
 		if _, ok := fault.ParseSignal(e.Signal); !ok {
 			return e, wrong("classify", "write KILL, SIGKILL or 9", "%q is no signal", e.Signal)

@@ -18,7 +18,7 @@ type connsCmd struct {
 	List   connsListCmd   `cmd:"" help:"List connections, passwords hidden."`
 	Get    connsGetCmd    `cmd:"" help:"Show one connection."`
 	Add    connsAddCmd    `cmd:"" help:"Make a connection."`
-	Set    connsSetCmd    `cmd:"" help:"Make or change a connection."`
+	Set    connsSetCmd    `cmd:"" help:"Make a connection, or replace one as a whole."`
 	Delete connsDeleteCmd `cmd:"" help:"Remove a connection."`
 	Import connsImportCmd `cmd:"" help:"Make or change the connections of a file."`
 	Export connsExportCmd `cmd:"" help:"Write all stored connections, with passwords, to a file."`

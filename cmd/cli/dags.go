@@ -174,7 +174,11 @@ func (c dagsListCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if n := len(f.files.Broken); n > 0 {
-		fmt.Fprintf(s.env.Stderr, "%d of the files have mistakes: `airlock dags validate` shows them\n", n)
+		verb := "have"
+		if n == 1 {
+			verb = "has"
+		}
+		fmt.Fprintf(s.env.Stderr, "%s %s mistakes: `airlock dags validate` shows them\n", count(n, "file"), verb)
 	}
 	return nil
 }

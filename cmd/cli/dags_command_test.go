@@ -50,7 +50,7 @@ func TestListShowAndNextExecution(t *testing.T) {
 	require.Equal(t, []any{"doomed", "hello"}, column(h.list("dags", "list"), "dag_id"))
 	r := h.ok("dags", "list")
 	require.Contains(t, r.stdout, "0 2 * * *")
-	require.Contains(t, r.stderr, "1 of the files have mistakes")
+	require.Contains(t, r.stderr, "1 file has mistakes")
 	require.Contains(t, h.ok("dags", "list", "-o", "plain").stdout, "hello\thello.yml\tops\t0 2 * * *\ttrue\t")
 
 	shown := h.show("dags", "show", "hello")

@@ -69,6 +69,9 @@ func (s *session) validate(cfg config.Config, path string) ([]dag.Problem, int, 
 	}
 	root := path
 	if !info.IsDir() {
+		if ext := filepath.Ext(path); ext != ".yml" && ext != ".yaml" {
+			return nil, 0, wrong("validate", "name .yml and .yaml files, or the folder that holds them", "%s is no DAG file", s.shown(path))
+		}
 		root = filepath.Dir(path)
 	}
 	// Defaults are inherited down from the DAGs folder: a path inside it is read
@@ -113,9 +116,13 @@ func (s *session) shown(path string) string {
 	return path
 }
 
+// count is a number with its noun: "1 entry", "2 entries".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -177,7 +177,7 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 		col("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
 		col("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
 		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
-		col("fingerprint", func(g dag.LetterGroup) any { return shorten(g.Fingerprint, 16) }),
+		col("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
 		col("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
 		col("last_id", func(g dag.LetterGroup) any { return g.LastID }),
 		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),

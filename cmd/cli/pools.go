@@ -65,19 +65,30 @@ func (c poolsGetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(pools))
-	for i, p := range pools {
+	for _, p := range pools {
 		if p.Name == c.Name {
 			return printPools(s.env.Stdout, c.Output, []dag.Pool{p})
 		}
+	}
+	return s.noPool(ctx, c.Name)
+}
+
+// noPool is the error for a pool that is not there.
+func (s *session) noPool(ctx context.Context, name string) error {
+	pools, err := s.pools(ctx)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(pools))
+	for i, p := range pools {
 		names[i] = p.Name
 	}
-	return notFound("pool", c.Name, names, "`airlock pools list` shows all")
+	return notFound("pool", name, names, "`airlock pools list` shows all")
 }
 
 type poolsSetCmd struct {
 	Name            string `arg:"" help:"The pool's name."`
-	Slots           int    `arg:"" help:"How many slots it has; -1 for no limit."`
+	Slots           int    `arg:"" help:"How many slots it has; -1 for no limit, behind a -- (pools set gpu -- -1)."`
 	Description     string `arg:"" optional:"" help:"What it is for."`
 	IncludeDeferred bool   `name:"include-deferred" help:"Deferred tasks hold slots too."`
 }
@@ -121,6 +132,9 @@ func (c poolsDeleteCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if err := st.DeletePool(ctx, c.Name); err != nil {
+		if dag.CodeOf(err) == dag.ErrNotFound {
+			return s.noPool(ctx, c.Name)
+		}
 		return err
 	}
 	fmt.Fprintf(s.env.Stdout, "pool %s removed\n", c.Name)

@@ -19,6 +19,8 @@ type grammar struct {
 	Database   string `placeholder:"DSN" help:"The state database: sqlite:///path or mysql://user:pass@host:3306/db (database.dsn)."`
 	LogLevel   string `name:"log-level" placeholder:"LEVEL" help:"debug, info, warn or error (logging.level)."`
 
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
+
 	Standalone standaloneCmd `cmd:"" group:"run" help:"Run scheduler, worker and callbacks in one process."`
 	Scheduler  schedulerCmd  `cmd:"" group:"run" help:"Run the scheduler, the reaper and callbacks."`
 	Worker     workerCmd     `cmd:"" group:"run" help:"Run tasks that wait in the queues."`
@@ -53,6 +55,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("airlock"),
 		kong.Description("Runs Airflow-style DAGs written in YAML. Exit codes: 0 done, 1 failed, 2 wrong use."),
 		kong.Writers(env.Stdout, env.Stderr),
+		kong.Vars{"version": env.Version},
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ExplicitGroups([]kong.Group{

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 
@@ -126,11 +127,12 @@ func (s *session) load(root string) (load.Result, error) {
 		return load.Result{}, err
 	}
 	files, err := bundle.NewFolder(root).Scan()
+	var known *dag.Error
+	if errors.As(err, &known) { // a folder that is not there is wrong use
+		return load.Result{}, &dag.Error{Code: dag.ErrInvalid, Op: known.Op, Err: known.Err, Hint: known.Hint}
+	}
 	if err != nil {
-		return load.Result{}, &dag.Error{
-			Code: dag.ErrInvalid, Op: "read the DAGs folder " + root, Err: err,
-			Hint: "give the folder with --dags-folder",
-		}
+		return load.Result{}, err
 	}
 	return load.Files(files, app.LoadOptions(cfg, app.Operators(), s.lookupEnv, s.env.Clock)), nil
 }

@@ -20,7 +20,7 @@ func TestPools(t *testing.T) {
 
 	h.ok("pools", "export", "pools.yaml")
 	h.ok("pools", "delete", "gpu")
-	h.fails(cli.ExitFailed, nil, "pools", "delete", "gpu")
+	h.fails(cli.ExitFailed, []string{"`airlock pools list` shows all"}, "pools", "delete", "gpu")
 	h.fails(cli.ExitFailed, nil, "pools", "delete", "default_pool")
 	h.ok("pools", "import", "pools.yaml")
 	require.InDelta(t, 2, h.list("pools", "get", "gpu")[0]["slots"], 0)
