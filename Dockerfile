@@ -14,7 +14,8 @@ FROM debian:trixie-slim
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ca-certificates ffmpeg python3 tini \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --create-home --home-dir /var/lib/airlock airlock
+ && useradd --system --uid 10001 --create-home --home-dir /var/lib/airlock airlock \
+ && install -d -o airlock -g airlock /var/lib/airlock/dags
 COPY --from=build /out/airlock /usr/local/bin/airlock
 COPY --chown=airlock:airlock examples /usr/share/airlock/examples
 

@@ -11,13 +11,16 @@ import (
 	"golang.org/x/term"
 
 	"github.com/airlock-dag/airlock/cmd/cli"
+	"github.com/airlock-dag/airlock/dag"
 )
 
 var version = "dev" // the build sets it
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
+	go stopOn(signals, dag.SystemClock{}, stop, func() { signal.Stop(signals) })
 	env := cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), Version: version,
