@@ -18,6 +18,8 @@ type SchedulerOptions struct {
 	Clock    dag.Clock // default dag.SystemClock; measures waiting, not due times
 	Rand     dag.Rand
 	Log      *slog.Logger
+	// Warnings gets what somebody has to do something about; default Log.
+	Warnings *slog.Logger
 	ID       string
 	Hostname string
 	// Poll is the longest wait between looks when nobody wakes the scheduler and
@@ -44,6 +46,9 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Warnings == nil {
+		o.Warnings = o.Log
 	}
 	if o.Poll <= 0 {
 		o.Poll = time.Second
@@ -189,7 +194,7 @@ func (s *Scheduler) warn(list []dag.NeverFit) {
 		if n.Missing {
 			why = "the task waits for a pool that does not exist"
 		}
-		s.o.Log.Warn(why, "dag_id", n.DagID, "task_id", n.TaskID, "pool", n.Pool, "pool_slots", n.PoolSlots, "slots_of_pool", n.Slots,
+		s.o.Warnings.Warn(why, "dag_id", n.DagID, "task_id", n.TaskID, "pool", n.Pool, "pool_slots", n.PoolSlots, "slots_of_pool", n.Slots,
 			"hint", "airlock pools set "+n.Pool+" N")
 	}
 }
