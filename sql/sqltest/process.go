@@ -61,6 +61,10 @@ func (p *Process) Fresh(tb testing.TB) string {
 // Socket is the server's unix socket.
 func (p *Process) Socket() string { return filepath.Join(p.dir, "s") }
 
+// tmp is the server's own folder for temporary tables: a server that starts
+// removes what it finds in its own, also what another one has just put there.
+func (p *Process) tmp() string { return filepath.Join(p.dir, "tmp") }
+
 // Pid is mariadbd's process id, 0 when it is not running.
 func (p *Process) Pid() int {
 	b, err := os.ReadFile(filepath.Join(p.dir, "pid"))
@@ -167,10 +171,14 @@ func (p *Process) install() error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(p.tmp(), 0o700); err != nil {
+		return err
+	}
 	cmd := osexec.Command(installer, append([]string{
-		"--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"), "--auth-root-authentication-method=normal",
+		"--no-defaults", "--tmpdir=" + p.tmp(), "--datadir=" + filepath.Join(p.dir, "data"), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M",
 	}, asUser()...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+p.tmp())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
@@ -206,7 +214,7 @@ exit 0
 func (p *Process) run() error {
 	args := append([]string{
 		"-c", wrapper, "sh", p.dir, p.server, "--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"),
-		"--socket=" + p.Socket(), "--port=" + strconv.Itoa(p.port), "--bind-address=127.0.0.1", "--skip-name-resolve",
+		"--tmpdir=" + p.tmp(), "--socket=" + p.Socket(), "--port=" + strconv.Itoa(p.port), "--bind-address=127.0.0.1", "--skip-name-resolve",
 		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-doublewrite=0", "--performance-schema=OFF",
 		"--max-connections=500", "--character-set-server=utf8mb4", "--pid-file=" + filepath.Join(p.dir, "mariadbd.pid"),
 	}, asUser()...)
