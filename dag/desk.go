@@ -85,6 +85,8 @@ type ClearRequest struct {
 	MapIndexes []int
 	// OnlyFailed leaves instances alone that are not failed or upstream_failed.
 	OnlyFailed bool
+	// OnlyRunning leaves instances alone that do not run now.
+	OnlyRunning bool
 	// DryRun lists what would be cleared and changes nothing.
 	DryRun bool
 	// Actor is who asks, for the audit log: "cli:alice".

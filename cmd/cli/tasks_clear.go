@@ -19,7 +19,10 @@ type tasksClearCmd struct {
 	MapIndexes []int  `name:"map-index" placeholder:"N" help:"Only these instances of mapped tasks."`
 	Downstream bool   `short:"d" help:"Also what is downstream of the tasks."`
 	Upstream   bool   `short:"u" help:"Also what is upstream of the tasks."`
+	Past       bool   `help:"Also the runs with earlier logical dates."`
+	Future     bool   `help:"Also the runs with later logical dates."`
 	OnlyFailed bool   `short:"f" name:"only-failed" help:"Only failed and upstream_failed instances."`
+	OnlyRuns   bool   `name:"only-running" help:"Only instances that run now."`
 	DryRun     bool   `name:"dry-run" help:"Show what would be cleared, and do nothing."`
 	Yes        bool   `short:"y" help:"Do not ask."`
 	outputFlag
@@ -72,7 +75,8 @@ func (c tasksClearCmd) clear(ctx context.Context, s *session, runs []dag.Run, ta
 	var all []dag.TaskInstance
 	for _, run := range runs {
 		cleared, err := st.Clear(ctx, dag.ClearRequest{
-			DagID: c.DagID, RunID: run.RunID, TaskIDs: tasks, MapIndexes: c.MapIndexes, OnlyFailed: c.OnlyFailed, DryRun: dry, Actor: s.actor(),
+			DagID: c.DagID, RunID: run.RunID, TaskIDs: tasks, MapIndexes: c.MapIndexes, OnlyFailed: c.OnlyFailed, OnlyRunning: c.OnlyRuns,
+			DryRun: dry, Actor: s.actor(),
 		})
 		if err != nil {
 			return all, err
@@ -82,15 +86,9 @@ func (c tasksClearCmd) clear(ctx context.Context, s *session, runs []dag.Run, ta
 	return all, nil
 }
 
-// runs are the one run that is named, or those between two dates.
+// runs are the one run that is named, with those before and after it where that
+// is asked for, or those between two dates; the oldest first.
 func (c tasksClearCmd) runs(ctx context.Context, s *session) ([]dag.Run, error) {
-	if c.RunID != "" {
-		run, err := s.run(ctx, c.DagID, c.RunID)
-		return []dag.Run{run}, err
-	}
-	if c.Start == "" && c.End == "" {
-		return nil, wrong("clear tasks", "give --run-id RUN, or --start-date and --end-date", "it is not said in which runs")
-	}
 	from, err := s.date(c.Start)
 	if err != nil {
 		return nil, err
@@ -99,12 +97,38 @@ func (c tasksClearCmd) runs(ctx context.Context, s *session) ([]dag.Run, error) 
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case c.OnlyFailed && c.OnlyRuns:
+		return nil, wrong("clear tasks", "give one of them", "--only-failed and --only-running leave nothing")
+	case c.RunID != "" && (from != nil || to != nil):
+		return nil, wrong("clear tasks", "give a run, with --past or --future, or dates", "both --run-id and dates are given")
+	case c.RunID != "":
+		run, err := s.run(ctx, c.DagID, c.RunID)
+		if err != nil || !c.Past && !c.Future {
+			return []dag.Run{run}, err
+		}
+		if run.LogicalDate == nil {
+			return nil, wrong("clear tasks", "leave --past and --future out", "run %s has no logical date, so nothing is before or after it", run.RunID)
+		}
+		if !c.Past {
+			from = run.LogicalDate
+		}
+		if !c.Future {
+			to = run.LogicalDate
+		}
+	case c.Past || c.Future:
+		return nil, wrong("clear tasks", "give --run-id, or --start-date and --end-date alone", "--past and --future go with a run")
+	case from == nil && to == nil:
+		return nil, wrong("clear tasks", "give --run-id RUN, or --start-date and --end-date", "it is not said in which runs")
+	}
 	st, err := s.store(ctx)
 	if err != nil {
 		return nil, err
 	}
 	runs, err := st.Runs(ctx, dag.RunFilter{DagID: c.DagID, Limit: -1})
-	return slices.DeleteFunc(runs, func(r dag.Run) bool { return !between(r.LogicalDate, from, to) }), err
+	runs = slices.DeleteFunc(runs, func(r dag.Run) bool { return !between(r.LogicalDate, from, to) })
+	slices.SortFunc(runs, func(a, b dag.Run) int { return a.LogicalDate.Compare(*b.LogicalDate) })
+	return runs, err
 }
 
 // between tells whether a date lies between two others, each nil for no bound.

@@ -72,6 +72,9 @@ func (t *tx) toClear(ctx context.Context, runID int64, r dag.ClearRequest) ([]in
 	if r.OnlyFailed {
 		c.add("state IN ('failed', 'upstream_failed')")
 	}
+	if r.OnlyRunning {
+		c.add("state = 'running'")
+	}
 	c.add("state NOT IN ('none', 'restarting')")
 	var rows []instanceRow
 	err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance"+c.where()+" ORDER BY id"+t.s.db.ForUpdate(), c.args...)
