@@ -44,14 +44,13 @@ func (s *Scheduler) sealExpansion(ctx context.Context, d *dag.DAG, t *dag.Task, 
 	if err != nil {
 		return err
 	}
-	ti := dag.TaskInstance{
-		TaskInstanceKey: dag.TaskInstanceKey{DagID: run.DagID, RunID: run.RunID, TaskID: t.ID, MapIndex: -1},
-		TryNumber:       1, Operator: t.Operator, Queue: t.Queue,
+	seal := func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event) {
+		return dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, Attempts: ti.TryNumber, At: now}),
+			dag.TaskEvents(d, t, ti, run, dag.EventFailure, e, nil, "", now)
 	}
-	letter := dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, Attempts: 1, At: now})
-	events := dag.TaskEvents(d, t, ti, run, dag.EventFailure, e, nil, "", now)
-	s.o.Log.Error("a mapped task could not be expanded", "task_instance", ti.String(), "error_code", e.Code, "error", e.Message)
-	if err := s.o.Store.FailExpansion(ctx, run.ID, t.ID, letter, events); err != nil {
+	s.o.Log.Error("a mapped task could not be expanded", "dag_id", run.DagID, "run_id", run.RunID, "task_id", t.ID,
+		"error_code", e.Code, "error", e.Message)
+	if err := s.o.Store.FailExpansion(ctx, run.ID, t.ID, seal); err != nil {
 		return err
 	}
 	s.o.OutboxWake.Signal()
@@ -170,8 +169,14 @@ func (s *Scheduler) globSource(ctx context.Context, d *dag.DAG, t *dag.Task, run
 	if err != nil {
 		return nil, badSource(t, pattern, err.Error())
 	}
-	r := NewRenderer(ctx, RenderInput{DAG: d, Task: t, Run: &run, Params: params, Settings: s.o.Settings, XComs: s.o.Store})
+	var away trouble
+	r := NewRenderer(ctx, RenderInput{
+		DAG: d, Task: t, Run: &run, Params: params, Settings: notingSettings{s.o.Settings, &away}, XComs: notingXComs{s.o.Store, &away},
+	})
 	rendered, err := r.String(pattern)
+	if err != nil && away.found() != nil {
+		return nil, away.found()
+	}
 	if err != nil {
 		return nil, badSource(t, pattern, err.Error())
 	}

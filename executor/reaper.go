@@ -37,8 +37,14 @@ func (s *Scheduler) reap(ctx context.Context) (int, error) {
 		if c.StartDate != nil {
 			in.Start = *c.StartDate
 		}
-		if d, err := s.o.Catalog.Version(ctx, c.VersionID); err == nil {
+		d, err := s.o.Catalog.Version(ctx, c.VersionID)
+		switch {
+		case err == nil:
 			in.DAG, in.Task = d, d.Task(c.TaskID)
+		case dag.CodeOf(err) != dag.ErrNotFound:
+			// Without the version neither the budget nor the callbacks are known: it
+			// waits until both are.
+			return 0, err
 		}
 		results = append(results, Decide(in, s.o.Rand))
 	}

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,6 +31,10 @@ type SchedulerOptions struct {
 	RunsPerPass int
 	// MaxMapLength is the most instances of one mapped task; default 1024.
 	MaxMapLength int
+	// ReapDelay is how long ended leases are let be after the state database was
+	// away: time for the workers that lived on to renew them and to hand in what
+	// they finished meanwhile. Default 30 s, best a worker's lease.
+	ReapDelay time.Duration
 	// DagsFolder is the root of the DAG files, for relative patterns of expand.
 	DagsFolder string
 	// OnlyRun restricts the scheduler to one run: a test run.
@@ -56,6 +62,9 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 	if o.RunsPerPass <= 0 {
 		o.RunsPerPass = 50
 	}
+	if o.ReapDelay <= 0 {
+		o.ReapDelay = 30 * time.Second
+	}
 	if o.MaxMapLength <= 0 {
 		o.MaxMapLength = 1024
 	}
@@ -75,6 +84,7 @@ type Scheduler struct {
 
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
+	failed  time.Time // when the state database last failed a pass
 }
 
 // lookEvery bounds how often a busy scheduler asks for due DAGs and ended
@@ -110,7 +120,12 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	now := s.o.Clock.Now()
 	since := now.Sub(s.looked)
 	s.skipped = since >= 0 && since < lookEvery // a clock that was set back must not stop it
-	reaped := 0
+	reaped, away := 0, true
+	defer func() {
+		if err != nil && away {
+			s.failed = now
+		}
+	}()
 	if !s.skipped {
 		s.looked = now
 		if s.o.OnlyRun == 0 {
@@ -120,8 +135,10 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 			}
 			busy = made > 0
 		}
-		if reaped, err = s.reap(ctx); err != nil {
-			return false, err
+		if s.failed.IsZero() || now.Sub(s.failed) >= s.o.ReapDelay || now.Before(s.failed) {
+			if reaped, err = s.reap(ctx); err != nil {
+				return false, err
+			}
 		}
 	}
 	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
@@ -132,16 +149,25 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 		s.o.WorkerWake.Signal()
 	}
 	s.warn(report.NeverFit)
-	for _, r := range report.Runs {
+	expanded, err := s.expandAll(ctx, report.Runs)
+	away = false // a run that cannot be expanded says nothing about the database
+	return busy || expanded || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, err
+}
+
+// expandAll tells of each run and expands what it asks for. One that cannot be
+// expanded now is asked for again, and does not keep the others waiting.
+func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (some bool, err error) {
+	for _, r := range runs {
 		s.tell(r)
 		for _, taskID := range r.Decision.Expand {
-			if err := s.expand(ctx, r.Run, taskID); err != nil {
-				return false, err
+			if e := s.expand(ctx, r.Run, taskID); e != nil {
+				err = errors.Join(err, fmt.Errorf("expand %s of %s/%s: %w", taskID, r.Run.DagID, r.Run.RunID, e))
+				continue
 			}
-			busy = true
+			some = true
 		}
 	}
-	return busy || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, nil
+	return some, err
 }
 
 // decide is the pure part of a pass, with the graph of each version kept.

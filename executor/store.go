@@ -47,8 +47,10 @@ type SchedulerStore interface {
 	// a mapped task by one instance a payload, or marks it skipped when there is
 	// none. It reports false when the instance is not there any more.
 	ExpandTask(ctx context.Context, runID int64, taskID string, payloads []json.RawMessage) (bool, error)
-	// FailExpansion seals a mapped task whose sources could not be read.
-	FailExpansion(ctx context.Context, runID int64, taskID string, letter dag.DeadLetter, events []dag.Event) error
+	// FailExpansion seals a mapped task whose sources could not be read. seal
+	// makes the letter and the events of the attempt that the store counts for
+	// it; it is pure and may be called again when the transaction is repeated.
+	FailExpansion(ctx context.Context, runID int64, taskID string, seal func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event)) error
 	// NextWake is the earliest instant at which DueDAGs, Schedule or Expired
 	// will have something to do, as far as the tables say now; zero for never.
 	NextWake(ctx context.Context) (time.Time, error)

@@ -86,14 +86,22 @@ func (t *tx) expand(ctx context.Context, row *instanceRow, payloads []json.RawMe
 
 // FailExpansion seals a mapped task whose sources could not be read: its
 // unexpanded instance becomes failed together with its letter, an attempt and
-// the events. When the instance is not there any more nothing happens.
-func (s *Store) FailExpansion(ctx context.Context, runID int64, taskID string, letter dag.DeadLetter, events []dag.Event) error {
+// the events, which seal makes of the instance as it is then. When the instance
+// is not there any more nothing happens.
+func (s *Store) FailExpansion(
+	ctx context.Context, runID int64, taskID string, seal func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event),
+) error {
 	return s.write(ctx, "seal task "+taskID, func(ctx context.Context, t *tx) error {
 		row, err := t.unexpanded(ctx, runID, taskID)
 		if err != nil || row == nil {
 			return err
 		}
-		fence := row.Fence + 1
+		// An attempt of its own: what it leaves must not look like what an earlier
+		// one left that was cleared.
+		ti := row.model()
+		ti.Fence, ti.TryNumber = row.Fence+1, row.TryNumber+1
+		fence := ti.Fence
+		letter, events := seal(ti)
 		li := t.completeLetter(letter, row, fence)
 		if err := t.insertLetters(ctx, []letterInsert{li}); err != nil {
 			return err

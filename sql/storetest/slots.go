@@ -138,12 +138,13 @@ func testFailExpansion(t *testing.T, b *bundle) {
 	d.Tasks[0].Callbacks.OnFailure = []dag.Callback{{Name: "log"}}
 	run := b.trigger(d, "r")
 	b.pass()
-	ti := b.instance(run, "a")
 	taskErr := &dag.TaskError{Class: dag.ClassPermanent, Code: "EXPAND", Message: "no list"}
-	letter := dag.Seal(dag.SealInput{TI: ti, Run: run, Err: taskErr, At: b.clock.Now()})
-	events := dag.TaskEvents(d, &d.Tasks[0], ti, run, dag.EventFailure, taskErr, nil, "", b.clock.Now())
-	require.NoError(t, b.s.FailExpansion(ctx, run.ID, "a", letter, events))
-	require.NoError(t, b.s.FailExpansion(ctx, run.ID, "a", letter, events), "again: nothing is there any more")
+	seal := func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event) {
+		return dag.Seal(dag.SealInput{TI: ti, Run: run, Err: taskErr, Attempts: ti.TryNumber, At: b.clock.Now()}),
+			dag.TaskEvents(d, &d.Tasks[0], ti, run, dag.EventFailure, taskErr, nil, "", b.clock.Now())
+	}
+	require.NoError(t, b.s.FailExpansion(ctx, run.ID, "a", seal))
+	require.NoError(t, b.s.FailExpansion(ctx, run.ID, "a", seal), "again: nothing is there any more")
 	require.Equal(t, dag.StateFailed, b.states(run)["a"])
 	letters, err := b.s.Letters(ctx, dag.LetterFilter{})
 	require.NoError(t, err)
@@ -152,5 +153,13 @@ func testFailExpansion(t *testing.T, b *bundle) {
 	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event"))
 	b.pass()
 	require.Equal(t, dag.RunFailed, b.run(run).State)
+
+	// Cleared, it fails again: that is a second failure, and is told of again.
+	_, err = b.s.Clear(ctx, dag.ClearRequest{DagID: "d", RunID: "r", Actor: "test"})
+	require.NoError(t, err)
+	b.pass()
+	require.NoError(t, b.s.FailExpansion(ctx, run.ID, "a", seal))
+	require.Equal(t, 2, b.count("SELECT COUNT(*) FROM callback_event"))
+	require.Equal(t, 2, b.count("SELECT attempt_count FROM dead_letter WHERE status = 'sealed'"))
 	b.sound()
 }
