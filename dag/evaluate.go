@@ -142,6 +142,9 @@ func (e *evaluation) task(task int) {
 	}
 	v, why := e.verdict(task)
 	for _, i := range instances {
+		if t.Mapped() && e.s.Instances[i].MapIndex < 0 {
+			v, why = e.withSources(task, v, why)
+		}
 		e.instance(task, i, v, why)
 	}
 	var sum tally

@@ -129,6 +129,49 @@ func TestMappedOverMappedWithAllDone(t *testing.T) {
 	require.ElementsMatch(t, []string{"transcode", "eager"}, w.decide().Expand)
 }
 
+// TestMappedOverATaskWithoutSuccess: there are no values when the source failed
+// or was skipped, whatever the trigger rule thinks of that.
+func TestMappedOverATaskWithoutSuccess(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule       dag.TriggerRule
+		list, each dag.State
+	}{
+		{dag.AllDone, dag.StateFailed, dag.StateUpstreamFailed},
+		{dag.AllDone, dag.StateUpstreamFailed, dag.StateUpstreamFailed},
+		{dag.AllDone, dag.StateSkipped, dag.StateSkipped},
+		{dag.AllSkipped, dag.StateSkipped, dag.StateSkipped},
+		{dag.AllSkipped, dag.StateFailed, dag.StateUpstreamFailed}, // the rule alone would skip it
+		{dag.NoneSkipped, dag.StateFailed, dag.StateUpstreamFailed},
+	} {
+		d := dagOf(task("list"), task("slow"), task("each", after("list", "slow"), mappedOver("list"), rule(c.rule)))
+		w := newWorld(d).set(map[string]dag.State{"list": c.list, "slow": dag.StateRunning})
+		dec := w.step(t)
+		require.Empty(t, dec.Expand)
+		require.Equal(t, c.each, w.ti("each", -1).State, "%s, and the list is %s", c.rule, c.list)
+	}
+}
+
+// TestMappedOverATaskThatWasNotExpanded: a mapped source of no values is skipped
+// as a whole, and what is mapped over it with it.
+func TestMappedOverATaskThatWasNotExpanded(t *testing.T) {
+	t.Parallel()
+	d := dagOf(task("probe", mappedLiteral()), task("transcode", after("probe"), mappedOver("probe"), rule(dag.AllDone)))
+	w := newWorld(d).set(map[string]dag.State{"probe": dag.StateSkipped})
+	require.Equal(t, []string{"transcode skipped"}, changes(w.step(t)))
+}
+
+// TestMappedOverMappedWithoutSuccess: the values of the successful instances are
+// an empty list, which is expanded to nothing.
+func TestMappedOverMappedWithoutSuccess(t *testing.T) {
+	t.Parallel()
+	d := dagOf(task("probe", mappedLiteral("a", "b")), task("transcode", after("probe"), mappedOver("probe"), rule(dag.AllDone)))
+	w := newWorld(d)
+	require.Equal(t, []string{"probe"}, w.decide().Expand)
+	w.expand("probe", dag.StateFailed, dag.StateFailed)
+	require.Equal(t, []string{"transcode"}, w.decide().Expand)
+}
+
 func TestMappedInstancesBeyondTheirSourceAreRemoved(t *testing.T) {
 	t.Parallel()
 	d := dagOf(task("list", mappedLiteral(1, 2, 3)), task("each", after("list"), mappedOver("list")))

@@ -1,0 +1,37 @@
+package dag
+
+// withSources is a trigger rule's verdict on a mapped task that is not expanded
+// yet, with what the tasks that it takes its values from have to say: one that
+// failed leaves no values, so the mapped task is upstream_failed, and one that
+// was skipped has it skipped, whatever the trigger rule. A mapped source that
+// was expanded has the values of its successful instances, be there none.
+func (e *evaluation) withSources(task int, v verdict, why string) (verdict, string) {
+	if v == verdictUpstreamFailed {
+		return v, why
+	}
+	skipped := false
+	for _, source := range e.g.sources[task] {
+		if e.expanded(source) {
+			continue
+		}
+		t := e.tallies[source]
+		if t.failed+t.upstreamFailed > 0 {
+			return verdictUpstreamFailed, "the task that it is expanded over did not succeed"
+		}
+		skipped = skipped || t.skipped > 0
+	}
+	if skipped {
+		return verdictSkip, "the task that it is expanded over was skipped"
+	}
+	return v, why
+}
+
+// expanded tells whether a task has instances of a mapped task.
+func (e *evaluation) expanded(task int) bool {
+	for _, i := range e.byTask[task] {
+		if e.s.Instances[i].MapIndex >= 0 {
+			return true
+		}
+	}
+	return false
+}
