@@ -169,6 +169,20 @@ type Expand struct {
 	Partial map[string]any `json:"partial,omitempty"`
 }
 
+// Over tells whether the instances come from a task's return value.
+func (e *Expand) Over(taskID string) bool {
+	is := func(s ExpandSource) bool { return s.XCom == taskID && (s.Key == "" || s.Key == XComReturnValue) }
+	if e.Kwargs != nil && is(*e.Kwargs) {
+		return true
+	}
+	for _, s := range e.Args {
+		if is(s) {
+			return true
+		}
+	}
+	return false
+}
+
 // ExpandSource is where the values of one mapped argument come from. Exactly
 // one of the fields is set.
 type ExpandSource struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -46,6 +47,7 @@ func Decide(in Ending, rnd dag.Rand) dag.Result {
 	if out.Kind == dag.OutcomeSuccess {
 		if err := collect(&r, in); err != nil {
 			out = dag.Failed(err)
+			r.XComs, r.SkipTasks = nil, nil
 		}
 	}
 	var e *dag.TaskError
@@ -197,6 +199,9 @@ func collect(r *dag.Result, in Ending) *dag.TaskError {
 		}
 		r.XComs[k] = raw
 	}
+	if err := expandable(in, r.XComs[dag.XComReturnValue]); err != nil {
+		return err
+	}
 	r.SkipTasks = in.Outcome.SkipTasks
 	if in.Outcome.Branch != nil {
 		skips, err := dag.BranchSkips(in.DAG, in.Task.ID, *in.Outcome.Branch)
@@ -204,6 +209,32 @@ func collect(r *dag.Result, in Ending) *dag.TaskError {
 			return fault.New(fault.CodeBranchUnknownTask, err.Error())
 		}
 		r.SkipTasks = append(r.SkipTasks, skips...)
+	}
+	return nil
+}
+
+// expandable refuses a return value that other tasks are expanded over and
+// cannot be: the mistake belongs to the task that made it, as in Airflow. Of a
+// mapped task every instance gives one value, so any will do.
+func expandable(in Ending, value json.RawMessage) *dag.TaskError {
+	if in.Task == nil || in.DAG == nil || in.Task.Mapped() || len(value) > 0 && (value[0] == '[' || value[0] == '{') {
+		return nil
+	}
+	if kind := reflect.ValueOf(in.Outcome.ReturnValue).Kind(); in.Task.DoXComPush && (kind == reflect.Slice || kind == reflect.Map) {
+		return nil // a nil one: written as null, and read as empty
+	}
+	for i := range in.DAG.Tasks {
+		mapped := &in.DAG.Tasks[i]
+		if mapped.Expand == nil || !mapped.Expand.Over(in.Task.ID) {
+			continue
+		}
+		found := "nothing"
+		if len(value) > 0 {
+			found = dag.CutText(string(value), 80)
+		}
+		e := fault.New(fault.CodeExpansionSource, fmt.Sprintf("task %s is expanded over what this task returns, and it returned %s", mapped.ID, found))
+		e.Hint = "return a list or a mapping"
+		return e
 	}
 	return nil
 }

@@ -168,6 +168,32 @@ func TestDecideRefusesWhatCannotBeStored(t *testing.T) {
 	require.Equal(t, fault.CodeBranchUnknownTask, r.Letter.ErrorCode)
 }
 
+// TestDecideRefusesWhatOthersCannotBeExpandedOver: the mistake is the source's,
+// not that of the task that would be expanded.
+func TestDecideRefusesWhatOthersCannotBeExpandedOver(t *testing.T) {
+	t.Parallel()
+	over := func(source dag.ExpandSource) func(*executor.Ending) {
+		return func(in *executor.Ending) {
+			source.XCom = in.Task.ID
+			in.DAG = &dag.DAG{ID: in.DAG.ID, Tasks: []dag.Task{*in.Task, {ID: "each", Expand: &dag.Expand{
+				Names: []string{"path"}, Args: map[string]dag.ExpandSource{"path": source},
+			}}}}
+		}
+	}
+	for _, bad := range []any{nil, "text", 7, true} {
+		r := executor.Decide(ending(dag.Success(bad), over(dag.ExpandSource{})), half)
+		require.Equal(t, dag.StateFailed, r.State, "%v", bad)
+		require.Equal(t, fault.CodeExpansionSource, r.Letter.ErrorCode)
+		require.Empty(t, r.XComs)
+	}
+	for _, good := range []any{[]string{}, []string(nil), []any{1}, map[string]any{"k": 1}} {
+		r := executor.Decide(ending(dag.Success(good), over(dag.ExpandSource{})), half)
+		require.Equal(t, dag.StateSuccess, r.State, "%v", good)
+	}
+	r := executor.Decide(ending(dag.Success(nil), over(dag.ExpandSource{Key: "other"})), half)
+	require.Equal(t, dag.StateSuccess, r.State, "another value is what it is expanded over")
+}
+
 func TestDecideBranchSkipsTheOthers(t *testing.T) {
 	t.Parallel()
 	follow := []string{"c"}
