@@ -2,6 +2,7 @@ package dag
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -67,9 +68,10 @@ func (g *Graph) withoutTeardowns(positions []int) []int {
 
 // BranchSkips lists the tasks that a branch skips when it follows the given
 // ids: its direct downstream tasks that are neither followed nor reachable
-// from one that is. An id is that of a direct downstream task, or of a group
-// that holds one. Following nothing skips them all. An id that is neither is
-// an Error with code ErrInvalid.
+// from what is. An id is that of a task of the DAG, usually a direct downstream
+// one, or of a group, which stands for the tasks that it begins with. Following
+// nothing, or a task that leads to none of them, skips them all. An id that the
+// DAG does not have is an Error with code ErrInvalid.
 func BranchSkips(d *DAG, taskID string, follow []string) ([]string, error) {
 	g := NewGraph(d)
 	pos, ok := g.index[taskID]
@@ -78,11 +80,11 @@ func BranchSkips(d *DAG, taskID string, follow []string) ([]string, error) {
 	}
 	keep := map[int]bool{}
 	for _, id := range follow {
-		chosen := g.chosen(pos, id)
+		chosen := g.chosen(id)
 		if len(chosen) == 0 {
 			return nil, &Error{
 				Code: ErrInvalid, Op: "branch " + taskID,
-				Err:  fmt.Errorf("%q is not directly downstream of the branch", id),
+				Err:  fmt.Errorf("the DAG has no task or group %q", id),
 				Hint: "it may follow: " + strings.Join(g.ids(g.down[pos]), ", "),
 			}
 		}
@@ -102,14 +104,18 @@ func BranchSkips(d *DAG, taskID string, follow []string) ([]string, error) {
 	return g.ids(skip), nil
 }
 
-// chosen lists the direct downstream tasks that an id of a branch means.
-func (g *Graph) chosen(branch int, id string) []int {
-	var out []int
+// chosen lists the tasks that an id of a branch means: the task of that id, or
+// the tasks of the group of that id that have nothing above them in it.
+func (g *Graph) chosen(id string) []int {
+	if t, ok := g.index[id]; ok {
+		return []int{t}
+	}
 	inGroup := g.groupAndBelow(id)
-	for _, below := range g.down[branch] {
-		t := &g.dag.Tasks[below]
-		if t.ID == id || (t.GroupID != "" && inGroup[t.GroupID]) {
-			out = append(out, below)
+	inside := func(task int) bool { return inGroup[g.dag.Tasks[task].GroupID] }
+	var out []int
+	for t := range g.dag.Tasks {
+		if inside(t) && !slices.ContainsFunc(g.up[t], inside) {
+			out = append(out, t)
 		}
 	}
 	return out

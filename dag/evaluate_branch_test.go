@@ -123,7 +123,9 @@ func TestBranchSkips(t *testing.T) {
 	t.Parallel()
 	inGroup := func(id string) func(*dag.Task) { return func(t *dag.Task) { t.GroupID = id } }
 	d := dagOf(
-		task("b"),
+		task("above", inGroup("far")),
+		task("elsewhere"),
+		task("b", after("above")),
 		task("x", after("b")),
 		task("y", after("b", "x")), // reachable from x
 		task("g.one", after("b"), inGroup("g")),
@@ -131,7 +133,7 @@ func TestBranchSkips(t *testing.T) {
 		task("g.three", after("g.one"), inGroup("g")),
 		task("td", after("b"), teardown),
 	)
-	d.Groups = []dag.Group{{ID: "g.h", ParentID: "g"}, {ID: "g"}, {ID: "other"}}
+	d.Groups = []dag.Group{{ID: "g.h", ParentID: "g"}, {ID: "g"}, {ID: "other"}, {ID: "far"}}
 	cases := []struct {
 		follow []string
 		want   []string
@@ -142,13 +144,19 @@ func TestBranchSkips(t *testing.T) {
 		{[]string{"g"}, []string{"x", "y"}},
 		{[]string{"g.h"}, []string{"g.one", "x", "y"}},
 		{[]string{"x", "g"}, []string{}},
+		// As in Airflow, any task of the DAG may be named.
+		{[]string{"g.three"}, []string{"g.h.two", "g.one", "x", "y"}},
+		{[]string{"elsewhere"}, []string{"g.h.two", "g.one", "x", "y"}},
+		{[]string{"above"}, []string{}},
+		{[]string{"b"}, []string{}},
+		{[]string{"far"}, []string{}},
 	}
 	for _, c := range cases {
 		got, err := dag.BranchSkips(d, "b", c.follow)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%v", c.follow)
 	}
-	for _, wrong := range []string{"", "nobody", "other", "g.three", "b"} {
+	for _, wrong := range []string{"", "nobody", "other"} {
 		_, err := dag.BranchSkips(d, "b", []string{"x", wrong})
 		require.Equal(t, dag.ErrInvalid, dag.CodeOf(err), wrong)
 		require.ErrorContains(t, err, "g.h.two, g.one, td, x, y")

@@ -269,7 +269,7 @@ func (t *Timetable) ManualInterval(logical time.Time) (start, end time.Time) {
 		return t.CronPrev(end), end
 	case dag.ScheduleDeltaInterval:
 		return add(logical, -t.schedule.Delta, -t.schedule.Months), logical
-	case dag.ScheduleCronTrigger:
+	case dag.ScheduleCronTrigger, dag.ScheduleDelta:
 		return add(logical, -t.schedule.Interval, -t.schedule.IntervalMonths), logical
 	default:
 		return logical, logical

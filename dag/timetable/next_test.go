@@ -147,6 +147,10 @@ func TestOtherKinds(t *testing.T) {
 	s, e := span.ManualInterval(now)
 	require.Equal(t, now.Add(-24*time.Hour), s)
 	require.Equal(t, now, e)
+	delta := make(dag.Schedule{Kind: dag.ScheduleDelta, Delta: 6 * time.Hour, Interval: 2 * time.Hour})
+	s, e = delta.ManualInterval(now)
+	require.Equal(t, now.Add(-2*time.Hour), s)
+	require.Equal(t, now, e)
 
 	several := make(dag.Schedule{Kind: dag.ScheduleCronTrigger, Crons: []string{"0 6 * * *", "30 9 * * *"}})
 	require.Equal(t, at(t, "2026-06-15T09:30:00Z"), several.Next(nil, from, now).RunAfter)

@@ -142,7 +142,7 @@ func Codes() []Code {
 		{CodeConnectionInvalid, config, "", "the connection does not fit the step", ""},
 		{CodeVariableMissing, config, "", "there is no such variable", "add it with `airlock variables set`"},
 		{CodeCapabilityMissing, capability, "", "the worker lacks something that the step needs", ""},
-		{CodeBranchUnknownTask, config, "", "a branch names a task that is not directly downstream", ""},
+		{CodeBranchUnknownTask, config, "", "a branch names a task or group that the DAG does not have", ""},
 		{CodeDAGNotFound, config, "", "there is no such DAG", ""},
 
 		{CodeXComTooLarge, permanent, "", "a value for other tasks is larger than allowed", "write it to a file and pass the path"},

@@ -73,8 +73,6 @@ func TestWhatABranchRefuses(t *testing.T) {
 		code string
 	}{
 		"unknown task":     {map[string]any{"branch": "z"}, "BRANCH_UNKNOWN_TASK"},
-		"not direct":       {map[string]any{"branch": "join"}, "BRANCH_UNKNOWN_TASK"},
-		"itself":           {map[string]any{"branch": "work"}, "BRANCH_UNKNOWN_TASK"},
 		"a number":         {map[string]any{"branch": 1.0}, "BRANCH_UNKNOWN_TASK"},
 		"list of numbers":  {map[string]any{"branch": []any{1.0}}, "BRANCH_UNKNOWN_TASK"},
 		"choices are text": {map[string]any{"choices": "a"}, "INVALID_ARGUMENT"},
