@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -51,8 +52,12 @@ func (e *Expression) Holds(env any) (bool, error) {
 	return err == nil && condition.True(v), err
 }
 
-// firstLine leaves out the picture of the expression that follows the message.
+// goType is how a message names what has no such field.
+var goType = regexp.MustCompile(`\btype \S+ has no field`) //nolint:gochecknoglobals // a constant
+
+// firstLine leaves out the picture of the expression that follows the message,
+// and the names of Go's types.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
+	return goType.ReplaceAllString(line, "there is no field")
 }

@@ -45,6 +45,17 @@ func TestWhatIsRefused(t *testing.T) {
 	require.Error(t, err, "what does not fit the value is an error, not false")
 }
 
+func TestMessagesNameNoTypes(t *testing.T) {
+	t.Parallel()
+	type answer struct {
+		Code int `expr:"code"`
+	}
+	_, err := expression.Compile("a.cod == 1", struct {
+		A answer `expr:"a"`
+	}{})
+	require.ErrorContains(t, err, "there is no field cod (1:3)")
+}
+
 func FuzzCompile(f *testing.F) {
 	f.Add("value > 1")
 	f.Fuzz(func(_ *testing.T, text string) {
