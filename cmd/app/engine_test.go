@@ -21,6 +21,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/externaltasksensor"
 	"github.com/airlock-dag/airlock/executor/operator/filesensor"
+	httpop "github.com/airlock-dag/airlock/executor/operator/http"
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
 	"github.com/airlock-dag/airlock/executor/operator/httpsensor"
 )
@@ -51,7 +52,7 @@ func newEngine(t *testing.T, concurrency int, pools []dag.Pool, yaml string) *en
 	calls := httpcall.New()
 	a, err := app.New(t.Context(), app.Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(e.log, nil)),
-		Operators: operator.NewRegistry(e.gauge, listing{}, externaltasksensor.New(), filesensor.New(), httpsensor.New(calls)),
+		Operators: operator.NewRegistry(e.gauge, listing{}, externaltasksensor.New(), filesensor.New(), httpop.New(calls), httpsensor.New(calls)),
 	})
 	require.NoError(t, err)
 	e.App = a

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,6 +97,51 @@ d:
 	wait := e.instances("d", "r", "wait")[0]
 	require.Equal(t, 3, wait.TryNumber)
 	require.Equal(t, 2, wait.FailureCount)
+	e.sound()
+}
+
+// TestARequestIsSentUntilItIsTaken: a server that is busy spends no try, one
+// that fails does; the key is the same each time.
+func TestARequestIsSentUntilItIsTaken(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var keys []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		switch len(keys) {
+		case 1, 3:
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case 2:
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = fmt.Fprintf(w, `{"id": %d}`, len(keys))
+		}
+	}))
+	t.Cleanup(s.Close)
+	e := newEngine(t, 1, nil, fmt.Sprintf(`
+d:
+  schedule: null
+  tasks:
+    send: {operator: http, endpoint: "%s/x", json: {run: "{{ run_id }}"}, response_check: "response.status_code == 201", retries: 1, retry_delay: 0.1s}
+`, s.URL))
+	e.trigger("d", "r", time.Time{})
+	require.Equal(t, dag.RunSuccess, e.ends("d", "r"))
+	send := e.instances("d", "r", "send")[0]
+	require.Equal(t, 2, send.TryNumber)
+	require.Equal(t, 1, send.FailureCount)
+	got, err := e.Store().XCom(t.Context(), "d", "r", "send", dag.XComReturnValue, nil)
+	require.NoError(t, err)
+	require.Equal(t, `"{\"id\": 4}"`, string(got))
+	got, err = e.Store().XCom(t.Context(), "d", "r", "send", "json", nil)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id": 4}`, string(got))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []string{"d/send/r", "d/send/r", "d/send/r", "d/send/r"}, keys)
 	e.sound()
 }
 
