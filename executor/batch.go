@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -11,9 +10,16 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-// maxBatch is how many results share one commit. Past about a hundred a larger
-// batch gains nothing and makes one stale result dearer.
-const maxBatch = 100
+const (
+	// maxBatch is how many results share one commit. Past about a hundred a
+	// larger batch gains nothing and makes one stale result dearer.
+	maxBatch = 100
+	// aloneAfter is how long a batch is tried as a whole before its results are
+	// tried one by one: one that cannot be written must not hold up the others.
+	aloneAfter = 2 * time.Second
+	// firstWait and longestWait bound the time between two tries.
+	firstWait, longestWait = 50 * time.Millisecond, 2 * time.Second
+)
 
 // pending is a result on its way to the store.
 type pending struct {
@@ -23,63 +29,66 @@ type pending struct {
 	done func(dag.ApplyStatus, error)
 }
 
-// batcher writes results, as long as the database may come back in time. Only
-// the exchange uses it, one call at a time.
-type batcher struct {
-	store WorkerStore
-	log   *slog.Logger
-	wake  Wake // the scheduler's: a result may have made successors ready
-	// giveUp bounds how long a batch is tried again while the database is away;
-	// past it the leases are over and the reaper's word counts.
-	giveUp time.Duration
+// backlog holds the results that the state database has not taken. They are
+// kept for as long as it does not: each names its fence, so that one which comes
+// too late changes nothing, and one that comes in time saves the attempt.
+type backlog struct {
+	late  []pending
+	since time.Time // of the first try that failed
+	waits *backoff.ExponentialBackOff
+	wait  time.Duration // before the next try
 }
 
-func newBatcher(store WorkerStore, log *slog.Logger, wake Wake, giveUp time.Duration) *batcher {
-	return &batcher{store: store, log: log, wake: wake, giveUp: giveUp}
+// hopeless tells whether trying them together has failed for long enough.
+func (b *backlog) hopeless(now time.Time) bool {
+	return len(b.late) > 0 && now.Sub(b.since) >= aloneAfter
 }
 
-// apply writes a batch and does not return before each result's fate is known
-// and told. Its context must not end with the worker's: results of finished
-// work are worth waiting for.
-func (b *batcher) apply(ctx context.Context, batch []pending) {
-	results := resultsOf(batch)
-	exp := backoff.NewExponentialBackOff()
-	exp.InitialInterval, exp.MaxInterval = 50*time.Millisecond, 2*time.Second
-	status, err := backoff.Retry(ctx, func() ([]dag.ApplyStatus, error) {
-		st, err := b.store.Apply(ctx, results)
-		if err != nil && dag.CodeOf(err) == dag.ErrInvalid {
-			return nil, backoff.Permanent(err)
-		}
-		return st, err
-	}, backoff.WithBackOff(exp), backoff.WithMaxElapsedTime(b.giveUp), backoff.WithNotify(func(err error, wait time.Duration) {
-		b.log.Warn("results could not be written yet; they are kept and tried again",
-			"results", len(batch), "again_in", wait.String(), "error", err)
-	}))
-	if err != nil {
-		if len(batch) > 1 { // one bad result must not hold up the others
-			for _, p := range batch {
-				b.apply(ctx, []pending{p})
-			}
-			return
-		}
-		if !errors.Is(err, context.Canceled) {
-			b.log.Error("a result could not be written; the attempt's lease will end and it is tried again",
-				"task_instance", batch[0].claim.String(), "error", err)
-		}
+// keep takes what was not written, nothing for a success.
+func (b *backlog) keep(late []pending, now time.Time) {
+	if len(b.late) == 0 {
+		b.since = now
+		b.waits = backoff.NewExponentialBackOff()
+		b.waits.InitialInterval, b.waits.MaxInterval = firstWait, longestWait
 	}
-	b.tell(batch, status, err)
+	b.late, b.wait = late, b.waits.NextBackOff()
+}
+
+// writeAlone tries each result of a batch once, those that have failed before
+// after the others, and gives back those that the database still does not take.
+func (x *exchange) writeAlone(ctx context.Context, batch []pending) []pending {
+	var late []pending
+	old := len(x.backlog.late)
+	for _, p := range append(append([]pending{}, batch[old:]...), batch[:old]...) {
+		status, err := x.w.o.Store.Apply(ctx, resultsOf([]pending{p}))
+		if err != nil && dag.CodeOf(err) != dag.ErrInvalid {
+			x.w.o.Log.Warn("a result could not be written yet; it is kept and tried again", "task_instance", p.claim.String(), "error", err)
+			late = append(late, p)
+			continue
+		}
+		x.tell([]pending{p}, status, err)
+	}
+	return late
+}
+
+// drop gives up what could not be written before the worker had to end.
+func (x *exchange) drop(batch []pending) {
+	x.tell(batch, nil, errors.New("the worker ended before the state database took the result"))
 }
 
 // tell lets everybody know what became of a batch.
-func (b *batcher) tell(batch []pending, status []dag.ApplyStatus, err error) {
+func (x *exchange) tell(batch []pending, status []dag.ApplyStatus, err error) {
 	for i, p := range batch {
 		var st dag.ApplyStatus
 		if err == nil {
 			st = status[i]
+		} else {
+			x.w.o.Log.Error("a result could not be written; the attempt's lease will end and it is tried again",
+				"task_instance", p.claim.String(), "error", err)
 		}
 		p.done(st, err)
 	}
-	b.wake.Signal()
+	x.w.o.SchedulerWake.Signal()
 }
 
 func resultsOf(batch []pending) []dag.Result {

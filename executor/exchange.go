@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -19,28 +20,42 @@ type exchange struct {
 	work     context.Context // running attempts outlive the request to stop
 	held     int             // attempts that have a slot
 	failures int             // exchanges that failed in a row
+	backlog  backlog
 	// busy is set while exchanges move more than one task: then a short wait
 	// gathers more of them. A lone result waits for nobody.
 	busy bool
 }
 
-// run exchanges until ctx has ended and every result is written.
-func (x *exchange) run(ctx context.Context) {
+// run exchanges until ctx has ended and every result is written. What cannot be
+// written by the time that over is done is dropped: its lease ends then.
+func (x *exchange) run(ctx, over context.Context) {
 	for ctx.Err() == nil || x.held > 0 {
-		batch := x.wait(ctx)
-		if x.busy {
+		batch := x.wait(ctx, over)
+		if x.busy && len(x.backlog.late) == 0 {
 			batch = x.gather(batch)
+		}
+		if over.Err() != nil && len(x.backlog.late) > 0 {
+			x.drop(batch)
+			x.backlog.late = nil
+			continue
 		}
 		x.turn(ctx, batch)
 	}
 }
 
 // wait returns when there may be something to do: a result came, somebody
-// signalled, or the poll interval passed.
-func (x *exchange) wait(ctx context.Context) []pending {
+// signalled, or the poll interval passed. The batch begins with what is late.
+func (x *exchange) wait(ctx, over context.Context) []pending {
 	stop := ctx.Done()
 	if ctx.Err() != nil {
 		stop = nil // what is held ends by itself, or is stopped by the drain limit
+	}
+	if len(x.backlog.late) > 0 { // the database is let be for a while, whatever comes
+		select {
+		case <-over.Done():
+		case <-x.w.o.Clock.After(x.backlog.wait):
+		}
+		return x.ready(slices.Clone(x.backlog.late))
 	}
 	select {
 	case p := <-x.w.results:
@@ -100,16 +115,33 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 		within = x.work // what is finished is written, whoever asks us to stop
 	}
 	asked := w.o.Clock.Now()
-	status, claims, err := w.o.Store.Exchange(within, resultsOf(batch), p)
+	if x.backlog.hopeless(asked) {
+		x.backlog.keep(x.writeAlone(within, batch), w.o.Clock.Now())
+		batch = nil // work is claimed by itself
+		if p.N = w.o.Concurrency - x.held; p.N <= 0 || ctx.Err() != nil {
+			return
+		}
+		within, asked = ctx, w.o.Clock.Now()
+	}
+	// A server that hangs is as good as one that is away once a lease has passed.
+	limited, done := context.WithTimeout(within, w.o.Lease)
+	status, claims, err := w.o.Store.Exchange(limited, resultsOf(batch), p)
+	done()
 	switch {
 	case err == nil:
 		x.failures = 0
 		if len(batch) > 0 {
-			w.batch.tell(batch, status, nil)
+			x.backlog.late = nil
+			x.tell(batch, status, nil)
 		}
+	case len(batch) > 0 && dag.CodeOf(err) == dag.ErrInvalid: // one of them is wrong; which one shows
+		x.failures++
+		x.backlog.keep(x.writeAlone(x.work, batch), w.o.Clock.Now())
 	case len(batch) > 0:
 		x.failures++
-		w.batch.apply(x.work, batch)
+		x.backlog.keep(batch, w.o.Clock.Now())
+		w.o.Log.Warn("results could not be written yet; they are kept and tried again",
+			"results", len(batch), "again_in", x.backlog.wait.String(), "error", err)
 	case ctx.Err() == nil:
 		x.failures++
 		w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)

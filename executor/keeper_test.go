@@ -26,6 +26,11 @@ type brokenStore struct {
 	variables func() ([]dag.Variable, error)
 }
 
+func (s brokenStore) Exchange(_ context.Context, r []dag.Result, _ dag.ClaimParams) ([]dag.ApplyStatus, []dag.Claim, error) {
+	st, err := s.apply(r)
+	return st, nil, err
+}
+
 func (s brokenStore) Version(context.Context, int64) (*dag.DAG, error) { return s.version() }
 
 func (s brokenStore) Variables(context.Context) ([]dag.Variable, error) { return s.variables() }
@@ -101,56 +106,4 @@ func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {
 	require.Equal(t, operator.ErrLeaseLost, context.Cause(lost))
 	clock.BlockUntil(1)
 	require.NoError(t, kept.Err(), "a lease that is renewed holds for ever")
-}
-
-func TestBatcherKeepsResultsWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	store := brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
-		if calls++; calls < 3 {
-			return nil, errors.New("connection refused")
-		}
-		st := make([]dag.ApplyStatus, len(r))
-		for i, x := range r {
-			st[i] = dag.Applied
-			if x.TaskInstanceID == 2 {
-				st[i] = dag.StaleFence
-			}
-		}
-		return st, nil
-	}}
-	wake := NewWake()
-	b := newBatcher(store, slog.New(slog.DiscardHandler), wake, time.Minute)
-	got := map[int64]dag.ApplyStatus{}
-	var batch []pending
-	for id := range int64(3) {
-		batch = append(batch, pending{result: dag.Result{TaskInstanceID: id}, done: func(st dag.ApplyStatus, err error) {
-			require.NoError(t, err)
-			got[id] = st
-		}})
-	}
-	b.apply(t.Context(), batch)
-	require.Equal(t, map[int64]dag.ApplyStatus{0: dag.Applied, 1: dag.Applied, 2: dag.StaleFence}, got)
-	require.Equal(t, 3, calls, "three results shared one commit, at the third try")
-	require.Len(t, wake, 1)
-}
-
-func TestBatcherDoesNotLetOneBadResultHoldUpOthers(t *testing.T) {
-	t.Parallel()
-	store := brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
-		for _, x := range r {
-			if x.TaskInstanceID == 1 {
-				return nil, &dag.Error{Code: dag.ErrInvalid, Err: errors.New("bad")}
-			}
-		}
-		return make([]dag.ApplyStatus, len(r)), nil
-	}}
-	b := newBatcher(store, slog.New(slog.DiscardHandler), nil, time.Minute)
-	failed := map[int64]bool{}
-	var batch []pending
-	for id := range int64(3) {
-		batch = append(batch, pending{result: dag.Result{TaskInstanceID: id}, done: func(_ dag.ApplyStatus, err error) { failed[id] = err != nil }})
-	}
-	b.apply(t.Context(), batch)
-	require.Equal(t, map[int64]bool{0: false, 1: true, 2: false}, failed)
 }

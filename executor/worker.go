@@ -96,7 +96,6 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 type Worker struct {
 	o       WorkerOptions
 	keep    *keeper
-	batch   *batcher
 	results chan pending // from the attempts to the exchange
 
 	releases releases
@@ -108,7 +107,6 @@ func NewWorker(o WorkerOptions) *Worker {
 	return &Worker{
 		o:       o,
 		keep:    newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
-		batch:   newBatcher(o.Store, o.Log, o.SchedulerWake, o.Lease),
 		results: make(chan pending, o.Concurrency), releases: releases{n: map[int64]int{}},
 	}
 }
@@ -122,16 +120,20 @@ func (w *Worker) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { w.sweep(keeping) })
 	loops.Go(func() { w.keep.run(keeping) })
-	loops.Go(func() { w.limitDrain(ctx, keeping) })
+	over, end := context.WithCancel(keeping)
+	defer end()
+	loops.Go(func() { w.limitDrain(ctx, keeping, end) })
 
-	(&exchange{w: w, work: work}).run(ctx)
+	(&exchange{w: w, work: work}).run(ctx, over)
 	stopKeeping()
 	loops.Wait()
 }
 
-// limitDrain stops what still runs when a stop was asked for too long ago.
-// written ends when there is nothing left to stop.
-func (w *Worker) limitDrain(ctx, written context.Context) {
+// limitDrain stops what still runs when a stop was asked for too long ago, and
+// ends the waiting for a database that does not take the results either: once
+// the leases are over there is nothing to save. written ends when there is
+// nothing left to stop.
+func (w *Worker) limitDrain(ctx, written context.Context, end func()) {
 	select {
 	case <-written.Done():
 		return
@@ -139,9 +141,15 @@ func (w *Worker) limitDrain(ctx, written context.Context) {
 	}
 	select {
 	case <-written.Done():
+		return
 	case <-w.o.Clock.After(w.o.DrainTimeout):
 		w.o.Log.Warn("the drain limit has passed; running attempts are stopped and handed back")
 		w.keep.cancelAll(operator.ErrStopping)
+	}
+	select {
+	case <-written.Done():
+	case <-w.o.Clock.After(w.o.Lease):
+		end()
 	}
 }
 
@@ -183,7 +191,7 @@ func (w *Worker) writeRefused(in Ending, release func()) {
 // written tells the log, the outbox and whoever watches what became of a result.
 func (w *Worker) written(c dag.Claim, r dag.Result, st dag.ApplyStatus, err error) {
 	switch {
-	case err != nil: // the batcher has said so
+	case err != nil: // the exchange has said so
 	case st == dag.StaleFence:
 		w.o.Log.Warn("a result came too late: the instance was taken over or cleared", "task_instance", c.String(), "fence", c.Fence)
 	case st == dag.Applied:

@@ -1,0 +1,95 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// exchanging runs an exchange that holds the given results until it ends, and
+// gives what became of each.
+func exchanging(t *testing.T, store brokenStore, ids ...int64) (status map[int64]dag.ApplyStatus, failed map[int64]error, wake Wake) {
+	t.Helper()
+	wake = NewWake()
+	w := NewWorker(WorkerOptions{Store: store, Log: slog.New(slog.DiscardHandler), SchedulerWake: wake, Lease: time.Minute})
+	status, failed = map[int64]dag.ApplyStatus{}, map[int64]error{}
+	x := &exchange{w: w, work: t.Context(), held: len(ids)}
+	for _, id := range ids {
+		w.results <- pending{result: dag.Result{TaskInstanceID: id}, done: func(st dag.ApplyStatus, err error) {
+			status[id], failed[id] = st, err
+			x.release()
+		}}
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop() // no new work: it ends when everything is written
+	x.run(stopped, t.Context())
+	return status, failed, wake
+}
+
+func TestExchangeKeepsResultsWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	var calls []int
+	status, failed, wake := exchanging(t, brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
+		if calls = append(calls, len(r)); len(calls) < 3 {
+			return nil, errRefused
+		}
+		st := make([]dag.ApplyStatus, len(r))
+		for i, x := range r {
+			st[i] = dag.Applied
+			if x.TaskInstanceID == 2 {
+				st[i] = dag.StaleFence
+			}
+		}
+		return st, nil
+	}}, 0, 1, 2)
+	require.Equal(t, map[int64]dag.ApplyStatus{0: dag.Applied, 1: dag.Applied, 2: dag.StaleFence}, status)
+	require.Equal(t, map[int64]error{0: nil, 1: nil, 2: nil}, failed)
+	require.Equal(t, []int{3, 3, 3}, calls, "three results shared one commit, at the third try")
+	require.Len(t, wake, 1)
+}
+
+func TestExchangeDropsAWrongResultAlone(t *testing.T) {
+	t.Parallel()
+	_, failed, _ := exchanging(t, brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
+		if slices.ContainsFunc(r, func(x dag.Result) bool { return x.TaskInstanceID == 1 }) {
+			return nil, &dag.Error{Code: dag.ErrInvalid, Err: errors.New("bad")}
+		}
+		return make([]dag.ApplyStatus, len(r)), nil
+	}}, 0, 1, 2)
+	require.NoError(t, failed[0])
+	require.Error(t, failed[1])
+	require.NoError(t, failed[2])
+}
+
+// TestExchangeDoesNotLetOneResultHoldUpOthers: the table of letters is broken,
+// say, so that a failure cannot be sealed. Successes go through, and the
+// failure is kept until it is mended.
+func TestExchangeDoesNotLetOneResultHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	written := map[int64]bool{}
+	_, failed, _ := exchanging(t, brokenStore{apply: func(r []dag.Result) ([]dag.ApplyStatus, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		mended := written[0] && written[2]
+		for _, x := range r {
+			if x.TaskInstanceID == 1 && !mended {
+				return nil, errors.New("no such table: dead_letter")
+			}
+		}
+		for _, x := range r {
+			written[x.TaskInstanceID] = true
+		}
+		return make([]dag.ApplyStatus, len(r)), nil
+	}}, 0, 1, 2)
+	require.Equal(t, map[int64]error{0: nil, 1: nil, 2: nil}, failed)
+	require.Equal(t, map[int64]bool{0: true, 1: true, 2: true}, written)
+}
