@@ -48,6 +48,15 @@ test-mysql: ## run the SQL suites on a private MySQL server, fetched on first us
 	.ci/deps python3
 	.ci/test-mysql ./sql/... ./executor/operator/merge/... ./executor/operator/sql/... ./executor/operator/sqlsensor/...
 
+# A longer attack than that of `make test`; ROUNDS and SEED say which.
+ROUNDS ?= 40
+SEED   ?= 1
+
+.PHONY: crash
+crash: ## kill -9 everything, again and again, and count (ROUNDS=40 SEED=1)
+	.ci/deps mariadb-server
+	AIRLOCK_CRASH_ROUNDS=$(ROUNDS) AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -timeout 60m -run '^TestCrash' ./integration
+
 .PHONY: check
 check: $(LINT) ## format, vet, linter, module files, shell scripts, build
 	@echo 'gofmt'; wrong=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); \
