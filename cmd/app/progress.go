@@ -1,10 +1,11 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,25 +60,33 @@ func (d *display) line(format string, args ...any) {
 	fmt.Fprintf(d.out, format+"\n", args...)
 }
 
-// logger writes log lines above the bars, without what the lines around them
-// say already.
-func (d *display) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(lines{d}, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+// logger is where log callbacks write while the display shows a run: one short
+// line each, above the bars.
+func (d *display) logger() *slog.Logger { return slog.New(shown{d}) }
+
+// shown is a slog.Handler of the display. It says which task a line is about
+// and leaves out what the lines around it say already.
+type shown struct{ d *display }
+
+func (h shown) Enabled(context.Context, slog.Level) bool { return true }
+func (h shown) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h shown) WithGroup(string) slog.Handler            { return h }
+
+func (h shown) Handle(_ context.Context, r slog.Record) error {
+	about := dag.TaskInstanceKey{MapIndex: -1}
+	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
-		case slog.TimeKey, slog.LevelKey, "dag_id", "run_id", "log_path", "dedup_key", "exception", "event":
-			return slog.Attr{}
-		default:
-			return a
+		case "task_id":
+			about.TaskID = a.Value.String()
+		case "map_index":
+			if a.Value.Kind() == slog.KindInt64 {
+				about.MapIndex = int(a.Value.Int64())
+			}
 		}
-	}}))
-}
-
-// lines is a writer of whole lines.
-type lines struct{ d *display }
-
-func (l lines) Write(p []byte) (int, error) {
-	l.d.line("%s", strings.TrimSuffix(string(p), "\n"))
-	return len(p), nil
+		return true
+	})
+	h.d.line("%s: %s", cmp.Or(label(about), "run"), r.Message)
+	return nil
 }
 
 // progress takes an attempt's report.
@@ -140,9 +149,12 @@ func (d *display) stop() {
 	}
 }
 
-func short(c dag.Claim) string {
-	if c.MapIndex >= 0 {
-		return fmt.Sprintf("%s[%d]", c.TaskID, c.MapIndex)
+func short(c dag.Claim) string { return label(c.TaskInstanceKey) }
+
+// label names an instance within its run.
+func label(k dag.TaskInstanceKey) string {
+	if k.MapIndex >= 0 {
+		return fmt.Sprintf("%s[%d]", k.TaskID, k.MapIndex)
 	}
-	return c.TaskID
+	return k.TaskID
 }

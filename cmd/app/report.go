@@ -152,6 +152,9 @@ func (r TestReport) Print(w io.Writer, where string) {
 	if r.Run.StartDate != nil && r.Run.EndDate != nil {
 		took = " in " + r.Run.EndDate.Sub(*r.Run.StartDate).Round(10*time.Millisecond).String()
 	}
+	if n := len(r.Letters); n > 0 { // a run may succeed by its last tasks although some in the middle did not
+		took += fmt.Sprintf(", %d sealed", n)
+	}
 	fmt.Fprintf(w, "\nRun %s of %s: %s%s\n\n", r.Run.RunID, r.Run.DagID, r.Run.State, took)
 
 	t := newTable(w, "task", "operator", "success", "skipped", "sealed", "upstream_failed")
@@ -186,11 +189,7 @@ func (r TestReport) Print(w io.Writer, where string) {
 			return a.TaskID < b.TaskID || a.TaskID == b.TaskID && a.MapIndex < b.MapIndex
 		})
 		for _, l := range letters {
-			name := l.TaskID
-			if l.MapIndex >= 0 {
-				name = fmt.Sprintf("%s[%d]", l.TaskID, l.MapIndex)
-			}
-			t.AppendRow(table.Row{name, l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.ErrorMessage, 90)})
+			t.AppendRow(table.Row{label(l.TaskInstanceKey), l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.ErrorMessage, 90)})
 		}
 		t.Render()
 	}
