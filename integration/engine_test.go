@@ -197,3 +197,33 @@ again:
 	require.Contains(t, h.ok("tasks", "logs", "again", runID, "flaky", "--try", "2"), "try 2")
 	h.checked()
 }
+
+// TestCleanUpStepDoesNotHideTheFailure is case C16: the run follows Airflow and
+// is a success by its last task; the failed task has its letter and its alert,
+// and the list of runs says that one failed.
+func TestCleanUpStepDoesNotHideTheFailure(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	said := filepath.Join(filepath.Dir(h.dags), "said")
+	h.file("leaf.yml", fmt.Sprintf(`
+cleanup_leaf:
+  schedule: "@once"
+  default_args: {start_date: 2026-03-01, on_failure_callback: {callback: command, command: "echo {{ ti.task_id }} >> %s"}}
+  tasks:
+    - {task_id: prepare, operator: bash, bash_command: echo prepare}
+    - {task_id: transcode, operator: bash, bash_command: exit 3, dependencies: [prepare]}
+    - {task_id: publish, operator: bash, bash_command: echo must not run, dependencies: [transcode]}
+    - {task_id: cleanup, operator: bash, bash_command: echo cleanup, dependencies: [publish], trigger_rule: all_done}
+`, said))
+	out := h.ok("dags", "test", "cleanup_leaf")
+	require.Contains(t, out, "success")
+	require.Contains(t, out, "1 sealed")
+	db := h.db()
+	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM dag_run WHERE state = 'success'"))
+	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM dead_letter WHERE task_id = 'transcode'"))
+	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM task_instance WHERE task_id = 'publish' AND state = 'upstream_failed'"))
+	text, err := os.ReadFile(said)
+	require.NoError(t, err)
+	require.Equal(t, "transcode\n", string(text))
+	require.Regexp(t, `success.*\t1\n`, h.ok("dags", "list-runs", "cleanup_leaf", "-o", "plain"))
+}

@@ -19,6 +19,9 @@ var version = "dev" // the build sets it
 func main() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // a closed terminal ends it in order; nohup keeps it going
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	go stopOn(signals, dag.SystemClock{}, stop, func() { signal.Stop(signals) })
 	env := cli.Env{

@@ -140,7 +140,7 @@ type dagsRunsCmd struct {
 
 // Run lists runs.
 func (c dagsRunsCmd) Run(ctx context.Context, s *session) error {
-	filter := dag.RunFilter{DagID: c.DagID, Limit: noLimit(c.Limit)}
+	filter := dag.RunFilter{DagID: c.DagID, Limit: noLimit(c.Limit), WithTaskStates: true}
 	for _, text := range c.State {
 		state := dag.RunState(text)
 		if !slices.Contains([]dag.RunState{dag.RunQueued, dag.RunRunning, dag.RunSuccess, dag.RunFailed}, state) {
@@ -190,6 +190,8 @@ func printRuns(w io.Writer, format string, runs []dag.Run) error {
 		col("start_date", func(r dag.Run) any { return r.StartDate }),
 		col("end_date", func(r dag.Run) any { return r.EndDate }),
 		col("reason", func(r dag.Run) any { return r.Reason }),
+		// A run may succeed by its last tasks although some in the middle failed.
+		col("failed_tasks", func(r dag.Run) any { return r.TaskStates[dag.StateFailed] }),
 	)
 }
 
