@@ -92,7 +92,7 @@ func (c *Catalog) Sync(ctx context.Context) (load.Result, error) {
 	if err != nil {
 		return res, err
 	}
-	if err := c.update(ctx, res.DAGs, rows); err != nil {
+	if err := c.update(ctx, res.DAGs, sources(files), rows); err != nil {
 		return res, err
 	}
 	if err := c.markStale(ctx, res, rows); err != nil {
@@ -105,8 +105,17 @@ func (c *Catalog) Sync(ctx context.Context) (load.Result, error) {
 	return res, nil
 }
 
+// sources tells which state of the bundle each file is of.
+func sources(files []bundle.File) map[string]string {
+	out := make(map[string]string, len(files))
+	for _, f := range files {
+		out[f.Path] = f.Source
+	}
+	return out
+}
+
 // update writes the DAGs that are new, changed or back.
-func (c *Catalog) update(ctx context.Context, dags []*dag.DAG, rows []dag.DAGRow) error {
+func (c *Catalog) update(ctx context.Context, dags []*dag.DAG, from map[string]string, rows []dag.DAGRow) error {
 	known := make(map[string]dag.DAGRow, len(rows))
 	for _, r := range rows {
 		known[r.DagID] = r
@@ -129,7 +138,7 @@ func (c *Catalog) update(ctx context.Context, dags []*dag.DAG, rows []dag.DAGRow
 		if d.IsPausedUponCreation != nil {
 			paused = *d.IsPausedUponCreation
 		}
-		updates = append(updates, dag.DAGUpdate{DAG: d, Next: next, Paused: paused})
+		updates = append(updates, dag.DAGUpdate{DAG: d, Source: from[d.FileLoc], Next: next, Paused: paused})
 		c.o.Log.Info("DAG loaded", "dag_id", d.ID, "fileloc", d.FileLoc, "version", d.Hash()[:12], "new", !seen)
 	}
 	if len(updates) == 0 {

@@ -32,6 +32,9 @@ type File struct {
 	// Err says why the file could not be read: to be reported as a problem of
 	// this file alone.
 	Err error
+	// Source says which state of the bundle the file is of: a commit; "" for a
+	// plain folder.
+	Source string
 }
 
 // Folder is a DAGs folder on disk. It remembers what it has read, so that a
