@@ -14,7 +14,6 @@ import (
 	"github.com/airlock-dag/airlock/callbacks/webhook"
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/dag/bundle"
 	"github.com/airlock-dag/airlock/dag/load"
 	"github.com/airlock-dag/airlock/executor"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -52,7 +51,7 @@ type App struct {
 	store    *store.Store
 	settings executor.SettingsStore
 	catalog  *executor.Catalog
-	source   *bundle.Folder
+	source   executor.Source
 	load     load.Options
 
 	schedulerWake, workerWake, outboxWake executor.Wake
@@ -84,11 +83,12 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{
-		o: o, store: st, source: bundle.NewFolder(o.Config.DagsFolder),
+		o: o, store: st,
 		settings:      o.Environment.Over(st),
 		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
 		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), outboxWake: executor.NewWake(),
 	}
+	a.source = a.newSource()
 	a.catalog = a.newCatalog(o.Log)
 	return a, nil
 }

@@ -93,6 +93,8 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	if schedule {
 		first.Go(func() { a.catalog.Run(ctx) })
 		first.Go(func() { p.scheduler.Run(ctx) })
+	} else {
+		first.Go(func() { a.keepSource(ctx) })
 	}
 	if work {
 		first.Go(func() { p.worker.Run(ctx) })

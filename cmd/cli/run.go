@@ -16,6 +16,10 @@ import (
 // flags that users type.
 type grammar struct {
 	DagsFolder string `name:"dags-folder" short:"S" placeholder:"DIR" help:"The folder with the DAG files (core.dags_folder)."`
+	Git        string `name:"dags-git" placeholder:"URL" help:"The git repository with the DAG files, instead of a folder (core.dags_git)."`
+	GitBranch  string `name:"dags-git-branch" placeholder:"NAME" help:"The branch to follow (core.dags_git_branch)."`
+	GitFolder  string `name:"dags-git-folder" placeholder:"DIR" help:"The folder of the repository with the DAG files (core.dags_git_folder)."`
+	GitEvery   string `name:"dags-git-interval" placeholder:"TIME" help:"The time between two questions for new commits (core.dags_git_interval)."`
 	Database   string `placeholder:"DSN" help:"The state database: sqlite:///path or mysql://user:pass@host:3306/db (database.dsn)."`
 	LogLevel   string `name:"log-level" placeholder:"LEVEL" help:"debug, info, warn or error (logging.level)."`
 
@@ -86,7 +90,10 @@ func Run(ctx context.Context, args []string, env Env) int {
 // settings are the flags that name settings.
 func (g *grammar) settings() map[string]string {
 	flags := map[string]string{}
-	for name, value := range map[string]string{"core.dags_folder": g.DagsFolder, "database.dsn": g.Database, "logging.level": g.LogLevel} {
+	for name, value := range map[string]string{
+		"core.dags_folder": g.DagsFolder, "database.dsn": g.Database, "logging.level": g.LogLevel,
+		"core.dags_git": g.Git, "core.dags_git_branch": g.GitBranch, "core.dags_git_folder": g.GitFolder, "core.dags_git_interval": g.GitEvery,
+	} {
 		if value != "" {
 			flags[name] = value
 		}

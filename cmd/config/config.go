@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/bundle"
 )
 
 // Config is everything that can be set. A Config from Load is complete and
@@ -16,6 +17,9 @@ type Config struct {
 	Home string
 	// DagsFolder is where the YAML files are, absolute. Default $AIRLOCK_HOME/dags.
 	DagsFolder string
+	// Git, when its URL is set, is the repository that the DAGs come from;
+	// DagsFolder is then inside its clone.
+	Git Git
 	// Database is the state database. Default sqlite:///$AIRLOCK_HOME/airlock.db.
 	Database DSN
 	// FernetKey encrypts stored passwords: one key, or several with commas, the
@@ -33,6 +37,27 @@ type Config struct {
 	Worker    Worker
 	Callbacks Callbacks
 	Logging   Logging
+}
+
+// Git holds the settings of DAGs in a repository.
+type Git struct {
+	// URL of the repository, without a password; empty for none.
+	URL string
+	// Branch to follow. Default the remote's own choice.
+	Branch string
+	// Folder with the DAG files, relative. Default the root of the repository.
+	Folder string
+	// Interval is the time between two questions for new commits. Default 1m.
+	Interval time.Duration
+	// ConnID is the connection with the access token or the ssh key; empty for
+	// none.
+	ConnID string
+}
+
+// GitClone is the folder that the clone of the repository is kept in: another
+// one for each address and branch.
+func (c *Config) GitClone() string {
+	return filepath.Join(c.Home, "bundles", dag.PayloadHash([]byte(c.Git.URL + "\n" + c.Git.Branch))[:16])
 }
 
 // Scheduler holds the settings of the scheduler and reaper loops.
@@ -93,6 +118,7 @@ func Default(home string) Config {
 		Database:         DSN("sqlite:///" + filepath.Join(home, "airlock.db")),
 		PausedAtCreation: true,
 		DefaultTimezone:  "UTC",
+		Git:              Git{Interval: time.Minute},
 		Scheduler: Scheduler{
 			Interval:     time.Second,
 			DagsInterval: 30 * time.Second,
@@ -116,6 +142,14 @@ func (c *Config) Validate() error {
 	if c.Worker.LeaseDuration < 2*c.Worker.HeartbeatInterval {
 		return invalid(fmt.Sprintf("worker.lease_duration is %s and worker.heartbeat_interval %s", c.Worker.LeaseDuration, c.Worker.HeartbeatInterval),
 			"a lease must last at least two heartbeats, so that one lost renewal does not lose the work")
+	}
+	if c.Git.URL != "" {
+		if err := bundle.CheckGitURL(c.Git.URL); err != nil {
+			return invalid("core.dags_git: "+err.Error(), "write https://host/path.git, ssh://git@host/path.git or git@host:path.git")
+		}
+		if c.Git.Folder != "" && !filepath.IsLocal(c.Git.Folder) {
+			return invalid(fmt.Sprintf("core.dags_git_folder is %q", c.Git.Folder), "give a folder inside the repository, such as dags")
+		}
 	}
 	if _, err := time.LoadLocation(c.DefaultTimezone); err != nil {
 		return invalid(fmt.Sprintf("core.default_timezone is %q, which is no known zone", c.DefaultTimezone), "use an IANA name such as Europe/Berlin")

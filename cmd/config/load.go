@@ -67,6 +67,10 @@ func load(from Sources) (Config, []Setting, error) {
 			l.find("core.fernet_key").Source = keyFile
 		}
 	}
+	if c.Git.URL != "" {
+		c.DagsFolder = filepath.Join(c.GitClone(), filepath.FromSlash(c.Git.Folder))
+		l.find("core.dags_folder").Source = "core.dags_git"
+	}
 	settings := make([]Setting, len(l.slots))
 	for i, s := range l.slots {
 		settings[i] = s.Setting

@@ -47,6 +47,11 @@ func slots(c *Config) []slot {
 	}
 	return []slot{
 		s("core", "dags_folder", (*text)(&c.DagsFolder), "The folder with the DAG files."),
+		s("core", "dags_git", (*optional)(&c.Git.URL), "The git repository that the DAGs come from, instead of a plain folder; without a password."),
+		s("core", "dags_git_branch", (*optional)(&c.Git.Branch), "The branch to follow; the remote's own choice where it is not set."),
+		s("core", "dags_git_folder", (*optional)(&c.Git.Folder), "The folder of the repository with the DAG files; its root where it is not set."),
+		s("core", "dags_git_interval", span(&c.Git.Interval), "The time between two questions for new commits."),
+		s("core", "dags_git_conn_id", (*optional)(&c.Git.ConnID), "The connection with the access token or the ssh key for the repository."),
 		s("core", "fernet_key", (*secret)(&c.FernetKey), "The key that encrypts stored passwords; the file fernet.key in the home folder where it is not set."),
 		s("core", "dags_are_paused_at_creation", (*truth)(&c.PausedAtCreation), "Whether a DAG that is seen for the first time starts paused."),
 		s("core", "default_timezone", (*text)(&c.DefaultTimezone), "The time zone of DAGs that name none."),
@@ -79,6 +84,12 @@ func (v *text) set(s string) error {
 	*v = text(s)
 	return nil
 }
+
+// optional is a text that may be empty.
+type optional string
+
+func (v *optional) String() string     { return string(*v) }
+func (v *optional) set(s string) error { *v = optional(s); return nil }
 
 type secret Secret
 

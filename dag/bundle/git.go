@@ -52,7 +52,8 @@ type Git struct {
 	folder *Folder
 
 	mu      sync.Mutex
-	pulled  bool // once in this process
+	ctx     context.Context // of Watch: its end also ends the first question
+	pulled  bool            // once in this process
 	commit  string
 	trouble error // of the last question
 }
@@ -107,7 +108,11 @@ func (g *Git) Scan() ([]File, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.pulled {
-		g.pull(context.Background())
+		ctx := g.ctx
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		g.pull(ctx)
 	}
 	if g.commit == "" {
 		return nil, &dag.Error{
@@ -141,6 +146,9 @@ func (g *Git) Scan() ([]File, error) {
 // The clone itself is looked at by whoever scans every poll.
 func (g *Git) Watch(ctx context.Context, clock dag.Clock, _ time.Duration) <-chan struct{} {
 	out := make(chan struct{}, 1)
+	g.mu.Lock()
+	g.ctx = ctx
+	g.mu.Unlock()
 	go func() {
 		defer close(out)
 		for {
@@ -170,6 +178,9 @@ func (g *Git) Pull(ctx context.Context) (changed bool) {
 func (g *Git) pull(ctx context.Context) (changed bool) {
 	commit, err := g.update(ctx)
 	if err != nil && ctx.Err() != nil {
+		if g.trouble == nil {
+			g.trouble = err
+		}
 		return false // it is ending
 	}
 	before, trouble := g.commit, g.trouble
