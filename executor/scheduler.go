@@ -84,12 +84,16 @@ type Scheduler struct {
 
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
+	moved   bool      // the last pass had runs to look at
 	failed  time.Time // when the state database last failed a pass
 }
 
 // lookEvery bounds how often a busy scheduler asks for due DAGs and ended
 // leases: moving runs forward must not pay for it in every pass.
 const lookEvery = 20 * time.Millisecond
+
+// maxRest bounds the rest after a pass.
+const maxRest = 20 * time.Millisecond
 
 // NewScheduler makes a scheduler; Run starts it.
 func NewScheduler(o SchedulerOptions) *Scheduler {
@@ -100,6 +104,7 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 func (s *Scheduler) Run(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
+		began := s.o.Clock.Now()
 		busy, err := s.Pass(ctx)
 		if err != nil && ctx.Err() == nil {
 			failures++
@@ -110,7 +115,23 @@ func (s *Scheduler) Run(ctx context.Context) {
 		if busy && err == nil {
 			continue
 		}
+		if s.moved {
+			s.rest(ctx, s.o.Clock.Now().Sub(began))
+		}
 		s.waitFor(ctx, failures)
+	}
+}
+
+// rest lets changes gather for as long as the last pass took: one pass over many
+// changes costs little more than over one. What is quick to look at is looked
+// at quickly, and a pass that takes long leaves workers their half of the time.
+func (s *Scheduler) rest(ctx context.Context, took time.Duration) {
+	if took = min(took, maxRest); took <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.o.Clock.After(took):
 	}
 }
 
@@ -119,6 +140,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	now := s.o.Clock.Now()
 	since := now.Sub(s.looked)
+	s.moved = false
 	s.skipped = since >= 0 && since < lookEvery // a clock that was set back must not stop it
 	reaped, away := 0, true
 	defer func() {
@@ -145,6 +167,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.moved = len(report.Runs) > 0
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()
 	}

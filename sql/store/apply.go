@@ -137,10 +137,9 @@ func (t *tx) lockInstances(ctx context.Context, results []dag.Result) (map[int64
 	ids = slices.Compact(ids)
 	out := make(map[int64]*instanceRow, len(ids))
 	for part := range slices.Chunk(ids, chunk) {
-		var rows []instanceRow
 		in, args := t.s.among(part)
-		if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE id IN "+in+" ORDER BY id"+
-			t.s.db.ForUpdate(), args...); err != nil {
+		rows, err := instances(ctx, t, resultColumns, "task_instance", " WHERE id IN "+in+" ORDER BY id"+t.s.db.ForUpdate(), args...)
+		if err != nil {
 			return nil, err
 		}
 		for i := range rows {

@@ -65,18 +65,26 @@ func byUrgency(a, b candidate) int {
 // step of a pass.
 //
 // What becomes ready and can never fit into its pool is reported, once.
-func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, []dag.NeverFit, error) {
+func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, onlyRun int64) (int, []dag.NeverFit, error) {
 	if len(ready) == 0 {
-		var one []int64
-		if err := t.SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1"); err != nil || len(one) == 0 {
+		if waits, err := t.anyWaits(ctx); err != nil || !waits {
 			return 0, nil, err
 		}
 	}
-	l, err := t.openSlots(ctx)
+	l, pools, err := t.lockPools(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	waiting, err := t.waiting(ctx, l, onlyRun)
+	waits, err := t.anyWaits(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	var waiting []candidate
+	if !waits && onlyPoolsLimit(runs, ready) {
+		err = t.countPools(ctx, l, pools)
+	} else if err = t.countAll(ctx, l, pools); err == nil {
+		waiting, err = t.waiting(ctx, l, onlyRun)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -108,6 +116,13 @@ func (t *tx) queue(ctx context.Context, ready []candidate, onlyRun int64) (int, 
 		}
 	}
 	return queued, never, t.writeQueued(ctx, groups)
+}
+
+// anyWaits tells whether any instance is in state scheduled.
+func (t *tx) anyWaits(ctx context.Context) (bool, error) {
+	var one []int64
+	err := t.SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
+	return len(one) > 0, err
 }
 
 func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {

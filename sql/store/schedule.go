@@ -66,7 +66,7 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err := t.applyDecisions(ctx, runs); err != nil {
 			return err
 		}
-		report.Queued, report.NeverFit, err = t.queue(ctx, ready, pass.OnlyRun)
+		report.Queued, report.NeverFit, err = t.queue(ctx, runs, ready, pass.OnlyRun)
 		if err != nil {
 			return err
 		}
@@ -123,14 +123,14 @@ func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
 		return nil
 	}
 	slices.Sort(ids)
-	var rows []instanceRow
 	in, args := t.s.among(ids)
-	if err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance WHERE dag_run_id IN "+in+
-		" ORDER BY dag_run_id, task_id, map_index", args...); err != nil {
+	rows, err := instances(ctx, t, scheduleColumns, "task_instance", " WHERE dag_run_id IN "+in+" ORDER BY dag_run_id, task_id, map_index", args...)
+	if err != nil {
 		return err
 	}
 	for i := range rows {
 		r := byID[rows[i].DagRunID]
+		rows[i].DagID, rows[i].RunID, rows[i].VersionID = r.run.DagID, r.run.RunID, r.run.VersionID
 		r.held = append(r.held, rows[i].model())
 	}
 	for _, r := range runs {

@@ -31,25 +31,80 @@ type runTask struct {
 
 type dagTask struct{ dag, task string }
 
-// openSlots locks all pools in the order of their names and counts what is in
-// use.
-func (t *tx) openSlots(ctx context.Context) (*slots, error) {
+// lockPools locks all pools in the order of their names, and tells which of them
+// count deferred instances. Nothing is taken off yet.
+func (t *tx) lockPools(ctx context.Context) (*slots, map[string]bool, error) {
+	l := &slots{
+		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
+	}
+	deferred := map[string]bool{}
 	var pools []struct {
 		Name            string `db:"name"`
 		Slots           int    `db:"slots"`
 		IncludeDeferred bool   `db:"include_deferred"`
 	}
 	if err := t.SelectContext(ctx, &pools, "SELECT name, slots, include_deferred FROM pool ORDER BY name"+t.s.db.ForUpdate()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l := &slots{
-		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
-	}
-	deferred := map[string]bool{}
 	for _, p := range pools {
 		l.open[p.Name] = &openPool{open: p.Slots, size: p.Slots, unlimited: p.Slots < 0}
 		deferred[p.Name] = p.IncludeDeferred
 	}
+	return l, deferred, nil
+}
+
+// onlyPoolsLimit tells whether nothing but a pool can keep the candidates from a
+// slot: their runs have no more instances than may be active, and their tasks
+// have no limit of their own. Then a count by pool is enough.
+func onlyPoolsLimit(runs []*passRun, list []candidate) bool {
+	byID := make(map[int64]*passRun, len(runs))
+	for _, r := range runs {
+		byID[r.run.ID] = r
+	}
+	for i := range list {
+		r := byID[list[i].RunID]
+		if r == nil || r.def == nil {
+			return false
+		}
+		if r.def.MaxActiveTasks > 0 && len(r.held) > r.def.MaxActiveTasks {
+			return false
+		}
+		task := r.def.Task(list[i].TaskID)
+		if task != nil && (task.MaxActiveTisPerDag > 0 || task.MaxActiveTisPerDagrun > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// countPools takes off what is in use of each pool.
+func (t *tx) countPools(ctx context.Context, l *slots, deferred map[string]bool) error {
+	limited := false
+	for _, p := range l.open {
+		limited = limited || !p.unlimited
+	}
+	if !limited {
+		return nil
+	}
+	var used []struct {
+		Pool  string `db:"pool"`
+		State string `db:"state"`
+		Slots int    `db:"slots"`
+	}
+	if err := t.SelectContext(ctx, &used, `SELECT pool, state, SUM(pool_slots) AS slots FROM task_instance
+ WHERE state IN ('queued', 'running', 'restarting', 'deferred') GROUP BY state, pool`); err != nil {
+		return err
+	}
+	for _, u := range used {
+		if p := l.open[u.Pool]; p != nil && (dag.State(u.State).Occupies() || deferred[u.Pool]) {
+			p.open -= u.Slots
+		}
+	}
+	return nil
+}
+
+// countAll takes off what is in use, and counts it by run and task.
+func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool) error {
 	var used []struct {
 		Run     int64  `db:"dag_run_id"`
 		Version int64  `db:"dag_version_id"`
@@ -63,7 +118,7 @@ func (t *tx) openSlots(ctx context.Context) (*slots, error) {
 	if err := t.SelectContext(ctx, &used, `SELECT dag_run_id, MAX(dag_version_id) AS dag_version_id, dag_id, task_id, pool, state, COUNT(*) AS n,
  SUM(pool_slots) AS slots FROM task_instance WHERE state IN ('queued', 'running', 'restarting', 'deferred')
  GROUP BY dag_run_id, dag_id, task_id, pool, state`); err != nil {
-		return nil, err
+		return err
 	}
 	for _, u := range used {
 		occupies := dag.State(u.State).Occupies()
@@ -77,7 +132,7 @@ func (t *tx) openSlots(ctx context.Context) (*slots, error) {
 			l.versions[u.Run] = u.Version
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // take gives the slots that an instance needs, if all its limits allow it. A

@@ -116,12 +116,18 @@ func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, e
 // recordStopped keeps the attempt of a running instance that was ended by a
 // decision and not by its worker.
 func (t *tx) recordStopped(ctx context.Context, ti *dag.TaskInstance, to dag.State, why string) error {
+	rows, err := instances(ctx, t, resultColumns, "task_instance", " WHERE id = ?", ti.ID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	r := &rows[0]
 	start := t.now
-	if ti.StartDate != nil {
-		start = *ti.StartDate
+	if r.StartDate.Valid {
+		start = r.StartDate.Time
 	}
 	return t.insertAttempts(ctx, []dag.Attempt{{
-		TaskInstanceID: ti.ID, Fence: ti.Fence, TryNumber: ti.TryNumber, State: to, WorkerID: ti.WorkerID, Hostname: ti.Hostname,
+		// The attempt that was stopped had the fence before this one.
+		TaskInstanceID: r.ID, Fence: r.Fence - 1, TryNumber: r.TryNumber, State: to, WorkerID: r.WorkerID, Hostname: r.Hostname,
 		StartDate: start, EndDate: t.now, ErrorMessage: why,
 	}})
 }

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// columnSet names columns and, in the same order, the places of their values in
+// a row. The hot paths read what they use and no more: a column that is read and
+// thrown away costs as much as any.
+type columnSet func(r *instanceRow) (columns string, targets []any)
+
+// scheduleColumns is what a decision looks at and what queueing needs.
+func scheduleColumns(r *instanceRow) (string, []any) {
+	return "id, dag_run_id, task_id, map_index, state, pool, pool_slots, priority_weight, skip_tasks, next_try_at",
+		[]any{&r.ID, &r.DagRunID, &r.TaskID, &r.MapIndex, &r.State, &r.Pool, &r.PoolSlots, &r.PriorityWeight, &r.SkipTasks, &r.NextTryAt}
+}
+
+// resultColumns is what Apply guards by and counts on from.
+func resultColumns(r *instanceRow) (string, []any) {
+	return `id, dag_run_id, dag_id, run_id, task_id, map_index, state, try_number, failure_count, crash_count, generation, throttled_us, fence, queue,
+ worker_id, hostname, start_date, lease_until, first_failed_at`,
+		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.FailureCount,
+			&r.CrashCount, &r.Generation, &r.ThrottledUS, &r.Fence, &r.Queue, &r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
+}
+
+// instances reads rows of a column set. from is the table, tail what follows it.
+func instances(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args ...any) ([]instanceRow, error) {
+	// Each row is read into the same place and then copied.
+	var r instanceRow
+	columns, targets := set(&r)
+	rows, err := q.QueryContext(ctx, "SELECT "+columns+" FROM "+from+tail, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []instanceRow
+	for rows.Next() {
+		r = instanceRow{}
+		if err := rows.Scan(targets...); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
