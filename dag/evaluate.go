@@ -214,7 +214,11 @@ func (e *evaluation) verdict(task int) (verdict, string) {
 			setups.add(e.tallies[u])
 		}
 	}
-	return judge(rule, up, setups), "trigger rule " + string(rule)
+	v := judge(rule, up, setups)
+	if v == verdictRun && !e.allDone(e.g.between[task]) {
+		return verdictWait, "work between its setup and it has not ended"
+	}
+	return v, "trigger rule " + string(rule)
 }
 
 // start makes a ready instance scheduled, or whatever it has instead.
@@ -241,11 +245,13 @@ func (e *evaluation) start(task, i int, why string) {
 // sourcesDone tells whether all that a mapped task's values may come from has
 // ended: its upstream tasks, also when its rule would let it start earlier.
 func (e *evaluation) sourcesDone(task int) bool {
-	for _, list := range [][]int{e.g.up[task], e.g.sources[task]} {
-		for _, u := range list {
-			if !e.tallies[u].done() {
-				return false
-			}
+	return e.allDone(e.g.up[task]) && e.allDone(e.g.sources[task])
+}
+
+func (e *evaluation) allDone(tasks []int) bool {
+	for _, t := range tasks {
+		if !e.tallies[t].done() {
+			return false
 		}
 	}
 	return true

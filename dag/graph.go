@@ -17,9 +17,12 @@ type Graph struct {
 	// a cycle (which the loader refuses) stand at the end in file order.
 	order []int
 	rules []TriggerRule
-	// scopes lists, for each task, the setups above it, not direct, whose
-	// teardown is not above it too: their success is an extra condition.
+	// scopes lists, for each task, the setups above it, not direct, that it works
+	// under: their success is an extra condition.
 	scopes [][]int
+	// between lists, for each teardown, the tasks between its setups and itself,
+	// not direct, which it waits for.
+	between [][]int
 	// sources lists the tasks whose XComs a mapped task is expanded over.
 	sources [][]int
 	// deciding marks the tasks whose states are the state of the run.
@@ -51,7 +54,7 @@ func NewGraph(d *DAG) *Graph {
 		g.sources[i] = g.expandSources(t)
 	}
 	g.order = g.topological()
-	g.scopes = g.setupScopes()
+	g.scopes, g.between = g.setupScopes()
 	g.markDeciding()
 	return g
 }
@@ -159,41 +162,52 @@ func (g *Graph) markDeciding() {
 	}
 }
 
-// setupScopes finds for each task the setups above it that are still open
-// there. A setup is open for a task when it has no teardown, or when one of
-// its teardowns is not above the task. Direct setups are the trigger rule's
-// business and left out.
-func (g *Graph) setupScopes() [][]int {
-	scopes := make([][]int, len(g.up))
+// setupScopes finds for each task the setups above it that it works under: a
+// setup that has no teardown, or one whose teardown stands below the task. What
+// only branches off and leads to no teardown does not use what was set up.
+// Direct setups are the trigger rule's business and left out. For a teardown it
+// finds the tasks between its setups and itself, which it waits for.
+func (g *Graph) setupScopes() (scopes, between [][]int) {
+	scopes, between = make([][]int, len(g.up)), make([][]int, len(g.up))
 	for i := range g.dag.Tasks {
 		if !g.dag.Tasks[i].IsSetup {
 			continue
 		}
+		below := g.reach(i, g.down)
+		direct := setOf(g.down[i])
 		teardowns := 0
-		closedBy := map[int]int{} // task -> how many of the setup's teardowns are above it
-		for _, below := range g.down[i] {
-			if !g.dag.Tasks[below].IsTeardown {
+		open := map[int]bool{} // has a teardown of this setup below it
+		for _, t := range g.down[i] {
+			if !g.dag.Tasks[t].IsTeardown {
 				continue
 			}
 			teardowns++
-			for _, after := range g.reach(below, g.down) {
-				closedBy[after]++
+			above := setOf(g.reach(t, g.up))
+			its := setOf(g.up[t])
+			for _, b := range below {
+				if above[b] {
+					open[b] = true
+					if !its[b] {
+						between[t] = append(between[t], b)
+					}
+				}
 			}
 		}
-		direct := map[int]bool{}
-		for _, below := range g.down[i] {
-			direct[below] = true
-		}
-		for _, below := range g.reach(i, g.down) {
-			if direct[below] || g.dag.Tasks[below].IsTeardown {
-				continue
-			}
-			if teardowns == 0 || closedBy[below] < teardowns {
-				scopes[below] = append(scopes[below], i)
+		for _, b := range below {
+			if !direct[b] && !g.dag.Tasks[b].IsTeardown && (teardowns == 0 || open[b]) {
+				scopes[b] = append(scopes[b], i)
 			}
 		}
 	}
-	return scopes
+	return scopes, between
+}
+
+func setOf(positions []int) map[int]bool {
+	set := make(map[int]bool, len(positions))
+	for _, p := range positions {
+		set[p] = true
+	}
+	return set
 }
 
 // reach lists what can be reached from a task along the edges, without the

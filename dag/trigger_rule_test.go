@@ -222,6 +222,35 @@ func TestOpenSetupIsAConditionOfAllWork(t *testing.T) {
 	require.Equal(t, []string{"b scheduled"}, changes(w.step(t)))
 }
 
+// TestSetupDoesNotBindWhatOnlyBranchesOff: report is below the setup, but no
+// teardown is below report.
+func TestSetupDoesNotBindWhatOnlyBranchesOff(t *testing.T) {
+	t.Parallel()
+	d := dagOf(
+		task("s", setup),
+		task("a", after("s")),
+		task("td", after("a", "s"), teardown),
+		task("report", after("a"), rule(dag.AllDone)),
+	)
+	w := newWorld(d).set(map[string]dag.State{"s": dag.StateFailed})
+	require.Equal(t, []string{"a upstream_failed", "report scheduled", "td upstream_failed"}, changes(w.step(t)))
+}
+
+// TestTeardownWaitsForAllWorkBeforeIt: b has not waited for a, and td does.
+func TestTeardownWaitsForAllWorkBeforeIt(t *testing.T) {
+	t.Parallel()
+	d := dagOf(
+		task("s", setup),
+		task("a", after("s")),
+		task("b", after("a"), rule(dag.Always)),
+		task("td", after("b", "s"), teardown),
+	)
+	w := newWorld(d).set(map[string]dag.State{"s": dag.StateSuccess, "a": dag.StateRunning, "b": dag.StateSuccess})
+	require.Empty(t, changes(w.step(t)))
+	w.set(map[string]dag.State{"a": dag.StateFailed})
+	require.Equal(t, []string{"td scheduled"}, changes(w.step(t)))
+}
+
 // TestDirectSetupIsTheRulesBusiness: a task directly below a setup is ruled by
 // its trigger rule alone.
 func TestDirectSetupIsTheRulesBusiness(t *testing.T) {
