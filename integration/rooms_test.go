@@ -68,6 +68,8 @@ func allowedRooms(room string) []string {
 // home can be replaced in one place.
 var homes = map[string][]string{
 	"github.com/robfig/cron/v3":             {"dag/timetable"},
+	"github.com/go-git/go-git/v5":           {"dag/bundle"},
+	"golang.org/x/crypto":                   {"dag/bundle"},
 	"github.com/nikolalohinski/gonja/v2":    {"dag/render"},
 	"github.com/go-sql-driver/mysql":        {"sql"},
 	"github.com/jmoiron/sqlx":               {"sql", "executor/operator/merge", "executor/operator/sql", "executor/operator/sqlsensor"},
