@@ -42,7 +42,7 @@ func PlanBackfill(d *dag.DAG, versionID int64, b dag.Backfill, now time.Time) ([
 		return refuse("leave --run-backwards out", "task %s depends on the run before it, which would come later", d.Tasks[i].ID)
 	}
 	if _, err := render.MergeParams(d, nil, b.Conf); err != nil {
-		return nil, &dag.Error{Code: dag.ErrInvalid, Op: "backfill " + d.ID, Err: err, Hint: "mend the conf"}
+		return nil, &dag.Error{Code: dag.ErrInvalid, Op: "backfill " + d.ID, Err: err}
 	}
 	plans, err := backfillDates(d, b, now)
 	if err != nil {

@@ -31,7 +31,7 @@ func ManualRun(ctx context.Context, cat CatalogStore, row dag.DAGRow, r ManualRu
 		return dag.NewRun{}, err
 	}
 	if _, err := render.MergeParams(d, nil, r.Conf); err != nil {
-		return dag.NewRun{}, &dag.Error{Code: dag.ErrInvalid, Op: "trigger " + d.ID, Err: err, Hint: "mend the conf"}
+		return dag.NewRun{}, &dag.Error{Code: dag.ErrInvalid, Op: "trigger " + d.ID, Err: err}
 	}
 	if r.IDs == nil {
 		r.IDs = dag.SystemIDs{}

@@ -215,7 +215,7 @@ func (w *Worker) logEnd(c dag.Claim, r dag.Result) {
 		"dag_id", c.DagID, "run_id", c.RunID, "task_id", c.TaskID, "map_index", c.MapIndex,
 		"try", r.Attempt.TryNumber, "fence", c.Fence, "state", string(r.State),
 	}
-	if r.Attempt.ErrorCode != "" {
+	if r.Attempt.ErrorClass != "" { // a skip has a code that says why, and is no error
 		attrs = append(attrs, "error_class", string(r.Attempt.ErrorClass), "error_code", r.Attempt.ErrorCode)
 	}
 	if r.NextTryAt != nil {

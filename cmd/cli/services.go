@@ -29,17 +29,22 @@ func (schedulerCmd) Run(ctx context.Context, s *session) error {
 }
 
 type workerCmd struct {
-	Queues      []string `short:"q" placeholder:"A,B" help:"The queues to take work from; all when it is not given (worker.queues)."`
-	Concurrency int      `short:"c" placeholder:"N" help:"How many tasks run at once (worker.concurrency)."`
+	Queues      *string `short:"q" placeholder:"A,B" help:"The queues to take work from; all when it is not given (worker.queues)."`
+	Concurrency *int    `short:"c" placeholder:"N" help:"How many tasks run at once (worker.concurrency)."`
 }
 
 // Run works until ctx ends.
 func (c workerCmd) Run(ctx context.Context, s *session) error {
-	if len(c.Queues) > 0 {
-		s.flags["worker.queues"] = strings.Join(c.Queues, ",")
+	if c.Queues != nil {
+		for q := range strings.SplitSeq(*c.Queues, ",") {
+			if strings.TrimSpace(q) == "" { // an unset variable of a script must not mean all queues
+				return wrong("worker", "name the queues, or leave --queues out for all", "a name of --queues is empty")
+			}
+		}
+		s.flags["worker.queues"] = *c.Queues
 	}
-	if c.Concurrency != 0 {
-		s.flags["worker.concurrency"] = strconv.Itoa(c.Concurrency)
+	if c.Concurrency != nil {
+		s.flags["worker.concurrency"] = strconv.Itoa(*c.Concurrency)
 	}
 	a, err := s.open(ctx, true)
 	if err != nil {

@@ -101,3 +101,24 @@ load:
 	}
 	require.Equal(t, 1, queries, out)
 }
+
+func TestWorkerRefusesNoPlacesAndNoQueue(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	h.fails(cli.ExitUsage, []string{"concurrency", "0"}, "worker", "-c", "0")
+	h.fails(cli.ExitUsage, []string{"--queues is empty"}, "worker", "-q", "")
+	h.fails(cli.ExitUsage, []string{"--queues is empty"}, "worker", "-q", "a,,b")
+}
+
+func TestWrongParamsAreToldWithOneHint(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/p.yml": `
+p:
+  params: {limit: {__type__: airflow.sdk.Param, default: 1, type: integer, minimum: 1}}
+  tasks: {a: {operator: empty}}
+`})
+	r := h.run("dags", "trigger", "p", "-c", `{"limit": 0}`)
+	require.Equal(t, cli.ExitUsage, r.code)
+	require.Contains(t, r.stderr, "limit")
+	require.Equal(t, 1, strings.Count(r.stderr, "the run's conf"), r.stderr)
+}
