@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sort"
 
@@ -25,9 +26,6 @@ func (s *Scheduler) expand(ctx context.Context, run dag.Run, taskID string) erro
 		return fmt.Errorf("expand %s/%s: the version has no such mapped task", run.DagID, taskID)
 	}
 	payloads, err := s.payloads(ctx, d, task, run)
-	if err == nil && len(payloads) > s.o.MaxMapLength {
-		err = fault.New(fault.CodeExpansionTooLarge, fmt.Sprintf("%d instances, the limit is %d (max_map_length)", len(payloads), s.o.MaxMapLength))
-	}
 	if err == nil {
 		_, err = s.o.Store.ExpandTask(ctx, run.ID, taskID, payloads)
 		return err
@@ -76,23 +74,31 @@ func (s *Scheduler) payloads(ctx context.Context, d *dag.DAG, t *dag.Task, run d
 			rows = append(rows, m)
 		}
 	}
-	for _, name := range t.Expand.Names {
-		values, err := s.source(ctx, d, t, run, t.Expand.Args[name])
-		if err != nil {
+	lists := make([][]any, len(t.Expand.Names))
+	for i, name := range t.Expand.Names {
+		var err error
+		if lists[i], err = s.source(ctx, d, t, run, t.Expand.Args[name]); err != nil {
 			return nil, err
 		}
-		next := make([]map[string]any, 0, len(rows)*len(values))
+	}
+	// Asked before anything is made: lists that go ten times into memory do not
+	// when each is joined with each.
+	switch n := instances(len(rows), lists); {
+	case n == 0:
+		return nil, nil
+	case n > s.o.MaxMapLength:
+		return nil, fault.New(fault.CodeExpansionTooLarge, fmt.Sprintf("%d instances, the limit is %d (core.max_map_length)", n, s.o.MaxMapLength))
+	}
+	for i, name := range t.Expand.Names {
+		next := make([]map[string]any, 0, len(rows)*len(lists[i]))
 		for _, row := range rows {
-			for _, v := range values {
+			for _, v := range lists[i] {
 				m := make(map[string]any, len(row)+1)
 				for k, x := range row {
 					m[k] = x
 				}
 				m[name] = v
 				next = append(next, m)
-			}
-			if len(next) > 100*s.o.MaxMapLength {
-				break // too many already; the caller says so
 			}
 		}
 		rows = next
@@ -111,6 +117,22 @@ func (s *Scheduler) payloads(ctx context.Context, d *dag.DAG, t *dag.Task, run d
 		out[i] = raw
 	}
 	return out, nil
+}
+
+// instances is how many instances rows make with each value of each list; a
+// number too large for an int is the largest there is.
+func instances(rows int, lists [][]any) int {
+	n := rows
+	for _, list := range lists {
+		if len(list) == 0 {
+			return 0
+		}
+		if n > math.MaxInt/len(list) {
+			n = math.MaxInt / len(list)
+		}
+		n *= len(list)
+	}
+	return n
 }
 
 // source reads the values of one expanded argument.

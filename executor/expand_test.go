@@ -110,3 +110,23 @@ func TestExpandOverFiles(t *testing.T) {
 	_, err = s.globSource(t.Context(), d, &dag.Task{ID: "t"}, dag.Run{DagID: "d"}, "[")
 	require.ErrorContains(t, err, "is no file pattern")
 }
+
+// TestExpandIsAskedBeforeItIsMade: eight lists of a thousand would make more
+// instances than any memory holds; with an empty list among them there is none.
+func TestExpandIsAskedBeforeItIsMade(t *testing.T) {
+	t.Parallel()
+	thousand := make([]any, 1000)
+	e := &dag.Expand{Args: map[string]dag.ExpandSource{}}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		e.Names = append(e.Names, name)
+		e.Args[name] = dag.ExpandSource{Literal: thousand}
+	}
+	_, err := payloadsOf(t, e, nil)
+	var te *dag.TaskError
+	require.ErrorAs(t, err, &te)
+	require.Equal(t, fault.CodeExpansionTooLarge, te.Code)
+	e.Args["h"] = dag.ExpandSource{Literal: []any{}}
+	got, err := payloadsOf(t, e, nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}

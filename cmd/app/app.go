@@ -145,7 +145,7 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*store
 func LoadOptions(cfg config.Config, ops *operator.Registry, lookupEnv func(string) (string, bool), clock dag.Clock) load.Options {
 	return load.Options{
 		Specs: ops.Specs(), Callbacks: CallbackNames(), LookupEnv: lookupEnv,
-		DefaultTimezone: cfg.DefaultTimezone, Now: clock.Now,
+		DefaultTimezone: cfg.DefaultTimezone, MaxMapLength: cfg.MaxMapLength, Now: clock.Now,
 	}
 }
 

@@ -40,12 +40,15 @@ type engine struct {
 }
 
 // newEngine starts scheduler and worker on the DAGs of a YAML text.
-func newEngine(t *testing.T, concurrency int, pools []dag.Pool, yaml string) *engine {
+func newEngine(t *testing.T, concurrency int, pools []dag.Pool, yaml string, settings ...func(*config.Config)) *engine {
 	t.Helper()
 	cfg := config.Default(t.TempDir())
 	cfg.PausedAtCreation = false
 	cfg.Scheduler.Interval, cfg.Worker.PollInterval = 50*time.Millisecond, 50*time.Millisecond
 	cfg.Worker.Concurrency = concurrency
+	for _, set := range settings {
+		set(&cfg)
+	}
 	require.NoError(t, os.MkdirAll(cfg.DagsFolder, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.DagsFolder, "limits.yml"), []byte(yaml), 0o600))
 	e := &engine{t: t, dags: cfg.DagsFolder, gauge: newGauge(), log: &syncBuffer{}}
@@ -141,7 +144,7 @@ func newGauge() *gauge {
 
 func (*gauge) Spec() dag.OperatorSpec {
 	return dag.OperatorSpec{Name: "gauge", Doc: "Counts.", Fields: []dag.Field{
-		{Name: "meet", Type: dag.FieldInt, Doc: "How many must have run at once."}, {Name: "touch", Type: dag.FieldString, Doc: "File to make."},
+		{Name: "meet", Type: dag.FieldInt, Mappable: true, Doc: "How many must have run at once."}, {Name: "touch", Type: dag.FieldString, Doc: "File to make."},
 		{Name: "n", Type: dag.FieldAny, Mappable: true, Doc: "What it is mapped over."},
 	}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
 )
 
@@ -157,5 +158,28 @@ d:
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, "EXPANSION_TOO_LARGE", letters[0].ErrorCode)
+	e.sound()
+}
+
+// TestMapLengthIsASetting: more than Airflow's 1,024 where somebody wants it.
+func TestMapLengthIsASetting(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, 16, nil, `
+d:
+  schedule: null
+  max_active_tasks: 5000
+  tasks:
+    source: {operator: listing, size: 1100}
+    each:   {operator: gauge, expand: {n: source.output}}
+    some:   {operator: listing, size: 2}
+    fails:  {operator: gauge, expand: {n: some.output, meet: source.output}}
+`, func(c *config.Config) { c.MaxMapLength = 1100 })
+	e.trigger("d", "r", time.Time{})
+	require.Equal(t, dag.RunFailed, e.ends("d", "r"))
+	require.Len(t, e.instances("d", "r", "each"), 1100)
+	letters, err := e.Store().Letters(t.Context(), dag.LetterFilter{})
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Equal(t, "2200 instances, the limit is 1100 (core.max_map_length)", letters[0].ErrorMessage)
 	e.sound()
 }

@@ -54,7 +54,7 @@ func (a *App) parts(o partOptions) parts {
 		worker: executor.NewWorker(w),
 		scheduler: executor.NewScheduler(executor.SchedulerOptions{
 			Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
-			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass,
+			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
 			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
 			Wake: a.schedulerWake, WorkerWake: a.workerWake, OutboxWake: a.outboxWake,
 		}),

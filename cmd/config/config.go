@@ -32,6 +32,9 @@ type Config struct {
 	// DefaultTimezone is the IANA name of the zone for DAGs that name none.
 	// Default UTC.
 	DefaultTimezone string
+	// MaxMapLength is the most instances of one mapped task in a run. Default
+	// 1024, as in Airflow.
+	MaxMapLength int
 
 	Scheduler Scheduler
 	Worker    Worker
@@ -119,6 +122,7 @@ func Default(home string) Config {
 		PausedAtCreation: true,
 		DefaultTimezone:  "UTC",
 		Git:              Git{Interval: time.Minute},
+		MaxMapLength:     1024,
 		Scheduler: Scheduler{
 			Interval:     time.Second,
 			DagsInterval: 30 * time.Second,

@@ -7,8 +7,7 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-// maxMapLength is the longest list that a task can be expanded over.
-const maxMapLength = 1024
+const mapLengthHint = "the setting core.max_map_length allows more"
 
 var (
 	outputRef = regexp.MustCompile(`^([A-Za-z0-9_.-]+)\.output(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
@@ -72,12 +71,12 @@ func (b *builder) readExpandArgs(t *taskDraft, e *dag.Expand, args *node) {
 		}
 		e.Names = append(e.Names, f.name)
 		e.Args[f.name] = src
-		if src.Literal != nil {
+		if src.Literal != nil && product <= b.opts.MaxMapLength {
 			product *= len(src.Literal)
 		}
 	}
-	if product > maxMapLength {
-		b.rep.err(args, path, codeExpand, fmt.Sprintf("expand makes %d instances; at most %d are allowed", product, maxMapLength), "")
+	if limit := b.opts.MaxMapLength; product > limit {
+		b.rep.err(args, path, codeExpand, fmt.Sprintf("expand makes %d instances or more; at most %d are allowed", product, limit), mapLengthHint)
 	}
 }
 
@@ -178,8 +177,8 @@ func (b *builder) taskSource(t *taskDraft, n *node, path, name, key string) (dag
 
 func (b *builder) literalList(n *node, path string, f *dag.Field) (dag.ExpandSource, bool) {
 	src := dag.ExpandSource{Literal: make([]any, 0, len(n.items))}
-	if len(n.items) > maxMapLength {
-		b.rep.err(n, path, codeExpand, fmt.Sprintf("the list has %d items; at most %d instances are allowed", len(n.items), maxMapLength), "")
+	if limit := b.opts.MaxMapLength; len(n.items) > limit {
+		b.rep.err(n, path, codeExpand, fmt.Sprintf("the list has %d items; at most %d instances are allowed", len(n.items), limit), mapLengthHint)
 		return src, false
 	}
 	ok := true

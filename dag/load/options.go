@@ -31,6 +31,9 @@ type Options struct {
 	// Default 16 each.
 	MaxActiveRuns  int
 	MaxActiveTasks int
+	// MaxMapLength is the most instances that a task can be expanded to.
+	// Default 1024.
+	MaxMapLength int
 	// Retries and RetryDelay are the defaults of tasks that set none.
 	// Default 0 and 300 s.
 	Retries    int
@@ -48,6 +51,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxActiveTasks <= 0 {
 		o.MaxActiveTasks = 16
+	}
+	if o.MaxMapLength <= 0 {
+		o.MaxMapLength = 1024
 	}
 	if o.RetryDelay <= 0 {
 		o.RetryDelay = 300 * time.Second
