@@ -3,7 +3,9 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nikolalohinski/gonja/v2/exec"
@@ -90,7 +92,7 @@ func (r *Renderer) causeOf(err error) (cause error, hint string) {
 	if m := unknownAttribute.FindStringSubmatch(words); m != nil {
 		hint := "give a default where it may be missing: {{ NAME | default('...') }}"
 		if m[1] == "params" {
-			hint = "params of this run are " + list(keysOf(r.in.Params)) + "; " + hint
+			hint = "params of this run are " + list(slices.Collect(maps.Keys(r.in.Params))) + "; " + hint
 		}
 		return fmt.Errorf("%q is not defined here", m[2]), hint
 	}
@@ -154,14 +156,8 @@ func (r *Renderer) nameHint(name string) string {
 	if instead, ok := goneNames()[name]; ok {
 		return "Airflow 3 has no " + name + "; write " + instead
 	}
-	best, distance := "", 3
-	for known := range r.names {
-		if d := editDistance(name, known); d < distance || d == distance && best != "" && known < best {
-			best, distance = known, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if near := dag.Nearest(name, slices.Collect(maps.Keys(r.names))); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "a text in a template needs quotes; give a default where a name may be missing: {{ " + name + " | default('...') }}"
 }
@@ -177,12 +173,4 @@ func goneNames() map[string]string {
 		"tomorrow_ds": day("1"), "tomorrow_ds_nodash": day("1") + ".replace('-', '')",
 		"conf": "a variable (var.value.NAME) or a param",
 	}
-}
-
-func keysOf(m map[string]any) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }

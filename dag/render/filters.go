@@ -3,6 +3,8 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +133,7 @@ func (r *Renderer) ownFilters() map[string]func(any, *exec.VarArgs) (any, error)
 				return nil, fmt.Errorf("items takes a mapping, found %s", typeName(v))
 			}
 			out := []any{}
-			for _, k := range sorted(m) {
+			for _, k := range slices.Sorted(maps.Keys(m)) {
 				out = append(out, []any{k, m[k]})
 			}
 			return out, nil

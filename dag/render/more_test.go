@@ -209,25 +209,6 @@ func TestNative(t *testing.T) {
 	}
 }
 
-func TestBool(t *testing.T) {
-	t.Parallel()
-	r := render.New(sample())
-	cases := map[string]bool{
-		"params.shop > 5": true, "params.shop > 7": false, "{{ params.shop > 5 }}": true, "{{ params.shop }}": true,
-		"dag_run.conf.get('x')": false, "": false, "  ": false, "'x' in params.names": true, "{{ 'False' }}": false, "{{ 'yes' }}": true,
-		"not params.names": false, "none": false, "{% if ds %}true{% else %}false{% endif %}": true, "{{ 0 }}": false, "{{ [] }}": false,
-		"ds == '2026-01-01' and logical_date.weekday() == 3": true, "1 if false else 0": false,
-		"'off'": false, "{{ '[ ]' }} ": false, "{{ '0.0' }}": false, "{{ 'nan' }}": true, "{{ ds }}": true, "a{{ '' }}": true,
-	}
-	for expr, want := range cases {
-		got, err := r.Bool(expr)
-		require.NoError(t, err, expr)
-		require.Equal(t, want, got, expr)
-	}
-	_, err := r.Bool("nope > 1")
-	require.ErrorContains(t, err, `"nope" is not defined`)
-}
-
 func TestExtraNames(t *testing.T) {
 	t.Parallel()
 	got, err := render.New(render.Input{Extra: map[string]any{"exception": "EXIT_CODE: 3", "reason": "task_failure", "at": map[string]any{"n": int64(3)}}}).
@@ -303,7 +284,6 @@ func FuzzString(f *testing.F) {
 		r := render.New(in)
 		_, err := r.String(tpl)
 		_, _ = r.Native(tpl)
-		_, _ = r.Bool(tpl)
 		if err != nil {
 			require.Equal(t, dag.ErrInvalid, dag.CodeOf(err))
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func MergeParams(d *dag.DAG, t *dag.Task, conf json.RawMessage) (map[string]any,
 		return out, nil
 	}
 	var wrong []string
-	for _, name := range sorted(d.ParamSchemas) {
+	for _, name := range slices.Sorted(maps.Keys(d.ParamSchemas)) {
 		value, given := out[name]
 		if !given {
 			wrong = append(wrong, fmt.Sprintf("%s is not set", name))
@@ -136,15 +137,6 @@ func short(raw []byte) string {
 	return string(raw)
 }
 
-func sorted[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // list is names for a person: "a, b", or "none".
 func list(names []string) string {
 	if len(names) == 0 {
@@ -152,25 +144,4 @@ func list(names []string) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// editDistance is the Levenshtein distance of two short texts.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,10 +1,5 @@
 package render
 
-import (
-	"strconv"
-	"strings"
-)
-
 // String renders a template to text. A text without tags comes back as it is.
 // The error is a *dag.Error of code invalid that names the template's line and
 // what is wrong.
@@ -122,45 +117,4 @@ func (r *Renderer) each(v any, text func(string) (any, error)) (any, error) {
 	default:
 		return v, nil
 	}
-}
-
-// Bool evaluates a condition: an expression ("params.n > 3") or a template
-// ("{{ params.n > 3 }}"). Values have Python's truth. Of texts, whatever their
-// case and the blanks around them, these are false: the empty one, false, f,
-// no, n, off, none, null, nil, empty, an empty list or mapping as it is
-// written, and every number that is zero.
-func (r *Renderer) Bool(expr string) (bool, error) {
-	tpl := expr
-	if !IsTemplate(expr) {
-		if strings.TrimSpace(expr) == "" {
-			return false, nil
-		}
-		tpl = "{{ " + expr + " }}"
-	}
-	var out any
-	err := r.run(tpl, func(c *compiled) (err error) {
-		if c.single != nil {
-			out, err = r.eval(c, c.single)
-		} else {
-			out, err = r.execute(c)
-		}
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	if text, ok := out.(string); ok {
-		return trueText(text), nil
-	}
-	return truth(out), nil
-}
-
-func trueText(text string) bool {
-	text = strings.ToLower(strings.TrimSpace(text))
-	switch strings.Join(strings.Fields(text), "") {
-	case "", "false", "f", "no", "n", "off", "none", "null", "nil", "empty", "[]", "{}", "()", "set()", `""`, "''":
-		return false
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	return err != nil || f != 0
 }
