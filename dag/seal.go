@@ -1,6 +1,7 @@
 package dag
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -91,12 +92,12 @@ func Seal(in SealInput) DeadLetter {
 	payload := sealedPayload(in.Payload, in.TI.Payload)
 	return DeadLetter{
 		JobID: in.TI.TaskInstanceKey.String(), TaskInstanceKey: in.TI.TaskInstanceKey, LogicalDate: in.Run.LogicalDate,
-		Queue: orDefault(in.TI.Queue, DefaultQueue), AttemptCount: max(1, in.Attempts),
+		Queue: cmp.Or(in.TI.Queue, DefaultQueue), AttemptCount: max(1, in.Attempts),
 		ErrorClass: class, ErrorCode: code, ErrorMessage: message,
 		StackTrace:  CutText(masked(in.Mask, e.Stack), MaxStackTrace),
 		Fingerprint: Fingerprint(class, code, message, in.TI.DagID, in.TI.TaskID),
 		Payload:     payload, OriginalPayloadHash: PayloadHash(payload), AssetSHA256: e.AssetSHA256,
-		IdempotencyKey: orDefault(in.IdempotencyKey, orDefault(e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey, in.TI.Generation))),
+		IdempotencyKey: cmp.Or(in.IdempotencyKey, e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey, in.TI.Generation)),
 		ReturnCount:    max(0, in.ReturnCount), Status: LetterSealed, SchemaVersion: LetterSchemaVersion,
 		FirstFailedAt: first.UTC().Truncate(time.Microsecond), EnqueuedAt: at, ExpiresAt: at.Add(LetterTTL), UpdatedAt: at,
 	}
@@ -158,11 +159,4 @@ func masked(mask func(string) string, s string) (out string) {
 		}
 	}()
 	return mask(s)
-}
-
-func orDefault(s, instead string) string {
-	if s == "" {
-		return instead
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -93,7 +94,7 @@ func (r *report) listArg(n *node, path string, f *dag.Field) (any, bool) {
 	list, ok := r.texts(n, path)
 	out := make([]any, len(list))
 	for i, s := range list {
-		if len(f.Enum) > 0 && !contains(f.Enum, s) && !templated(s) {
+		if len(f.Enum) > 0 && !slices.Contains(f.Enum, s) && !templated(s) {
 			r.err(n.items[i], index(path, i), codeBadValue, quote(s)+" is not one of "+strings.Join(f.Enum, ", "), "")
 			ok = false
 		}

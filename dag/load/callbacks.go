@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -95,13 +96,13 @@ func (b *builder) callbackName(n *node, path string) string {
 	text := strings.TrimSpace(n.text)
 	known := b.opts.Callbacks
 	if !strings.Contains(text, ".") {
-		if known == nil || contains(known, text) {
+		if known == nil || slices.Contains(known, text) {
 			return text
 		}
 		b.rep.err(n, path, codeUnknownCB, "there is no callback "+quote(text), b.rep.didYouMean(text, known))
 		return ""
 	}
-	if like := likeNotifier(text); like != "" && (known == nil || contains(known, like)) {
+	if like := likeNotifier(text); like != "" && (known == nil || slices.Contains(known, like)) {
 		return like
 	}
 	b.dropped(n, path, "the Python callback "+quote(text))

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -187,7 +188,7 @@ func (b *builder) checkTaskKeys(t *taskDraft) {
 		if specField(t.spec, f.name) != nil {
 			return true
 		}
-		if contains(t.spec.Ignored, f.name) {
+		if slices.Contains(t.spec.Ignored, f.name) {
 			b.rep.warn(f.key, t.sub(f.name), codeIgnoredKey, "Airlock does not act on "+f.name+" of "+t.spec.Name, "")
 			return true
 		}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func (b *builder) timetable(n *node, path, class string) (dag.Schedule, bool) {
 				}
 				args[positional[i]] = item
 			}
-		case contains(named, f.name):
+		case slices.Contains(named, f.name):
 			args[f.name] = f.val
 		default:
 			b.rep.err(f.key, join(path, f.name), codeUnknownKey, quote(f.name)+" is not an argument of "+class, b.rep.didYouMean(f.name, named))
@@ -83,15 +84,6 @@ func (b *builder) timetable(n *node, path, class string) (dag.Schedule, bool) {
 		ok = read(args, path, &s) && ok
 	}
 	return s, ok
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func (b *builder) missing(path, key string) bool {

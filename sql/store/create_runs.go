@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,8 +97,8 @@ func (t *tx) existingRun(ctx context.Context, run dag.Run, cause error) (dag.Cre
 func (t *tx) insertInstances(ctx context.Context, run *dag.Run, list []dag.NewInstance) error {
 	args := make([]any, 0, 13*len(list))
 	for _, n := range list {
-		args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), orDefault(n.Queue, dag.DefaultQueue),
-			orDefault(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
+		args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), cmp.Or(n.Queue, dag.DefaultQueue),
+			cmp.Or(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
 	}
 	return t.insertRows(ctx, instanceInsert, "("+dialect.Marks(13)+", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')", "", 13, args)
 }
@@ -105,13 +106,6 @@ func (t *tx) insertInstances(ctx context.Context, run *dag.Run, list []dag.NewIn
 // instanceInsert is the beginning of an INSERT of fresh instances.
 const instanceInsert = `INSERT INTO task_instance (dag_run_id, dag_id, run_id, task_id, max_tries, operator, queue, pool, pool_slots,
  priority_weight, claim_rank, dag_version_id, updated_at, map_index, payload, state, try_number, failure_count, crash_count, throttled_us, fence, worker_id, hostname) VALUES `
-
-func orDefault(s, instead string) string {
-	if s == "" {
-		return instead
-	}
-	return s
-}
 
 // LatestScheduledRun is the newest run of a DAG that its schedule made; nil
 // when there is none.

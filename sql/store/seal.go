@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -23,11 +24,11 @@ type letterInsert struct {
 func (t *tx) completeLetter(l dag.DeadLetter, row *instanceRow, fence int64) letterInsert {
 	l.TaskInstanceKey = row.TaskInstanceKey
 	l.JobID = short(row.TaskInstanceKey.String(), 1024)
-	l.Queue = short(orDefault(l.Queue, row.Queue), 250)
+	l.Queue = short(cmp.Or(l.Queue, row.Queue), 250)
 	l.AttemptCount = max(1, l.AttemptCount)
 	l.ErrorClass = sealedClass(l.ErrorClass)
-	l.ErrorCode = short(orDefault(l.ErrorCode, "UNKNOWN"), 100)
-	l.ErrorMessage = dag.CutText(orDefault(l.ErrorMessage, l.ErrorCode), dag.MaxErrorMessage)
+	l.ErrorCode = short(cmp.Or(l.ErrorCode, "UNKNOWN"), 100)
+	l.ErrorMessage = dag.CutText(cmp.Or(l.ErrorMessage, l.ErrorCode), dag.MaxErrorMessage)
 	l.StackTrace = dag.CutText(l.StackTrace, dag.MaxStackTrace)
 	if len(l.Payload) > dag.MaxPayload {
 		l.Payload = json.RawMessage(jsonText([]byte(dag.CutText(string(l.Payload), dag.MaxPayload/2))))
@@ -40,7 +41,7 @@ func (t *tx) completeLetter(l dag.DeadLetter, row *instanceRow, fence int64) let
 		l.Fingerprint = dag.Fingerprint(l.ErrorClass, l.ErrorCode, l.ErrorMessage, l.DagID, l.TaskID)
 	}
 	l.Fingerprint = short(l.Fingerprint, 100)
-	l.IdempotencyKey = short(orDefault(l.IdempotencyKey, dag.IdempotencyKey(l.TaskInstanceKey, row.Generation)), 1024)
+	l.IdempotencyKey = short(cmp.Or(l.IdempotencyKey, dag.IdempotencyKey(l.TaskInstanceKey, row.Generation)), 1024)
 	if !sealedStatus(l.Status) {
 		l.Status = dag.LetterSealed
 	}

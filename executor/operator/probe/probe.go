@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 	if fail := in.Refuse(); fail != nil {
 		return rec, fail
 	}
-	tool, err := ffmpeg.Detect(ctx, text(t.Args, "ffmpeg", orElse(o.FFmpeg, "ffmpeg")), text(t.Args, "ffprobe", orElse(o.FFprobe, "ffprobe")), t.Marker)
+	tool, err := ffmpeg.Detect(ctx, text(t.Args, "ffmpeg", cmp.Or(o.FFmpeg, "ffmpeg")), text(t.Args, "ffprobe", cmp.Or(o.FFprobe, "ffprobe")), t.Marker)
 	if err != nil {
 		return rec, err
 	}
@@ -172,11 +173,4 @@ func text(args map[string]any, key, otherwise string) string {
 		return s
 	}
 	return otherwise
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

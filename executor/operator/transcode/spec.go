@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -132,8 +133,8 @@ func readSettings(args map[string]any, dir string, o *Operator) (*settings, *dag
 		maxFrames:       r.integer("max_frames", 0),
 		minFree:         r.integer("min_free", defaultMinFree),
 		realtime:        r.boolean("realtime"),
-		ffmpeg:          r.text("ffmpeg", orElse(o.FFmpeg, "ffmpeg")),
-		ffprobe:         r.text("ffprobe", orElse(o.FFprobe, "ffprobe")),
+		ffmpeg:          r.text("ffmpeg", cmp.Or(o.FFmpeg, "ffmpeg")),
+		ffprobe:         r.text("ffprobe", cmp.Or(o.FFprobe, "ffprobe")),
 		outputDir:       r.text("output_dir", ""),
 	}
 	if s.outputDir == "" {
@@ -318,11 +319,4 @@ func absolute(path, dir string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,8 +77,8 @@ func (o *Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 		return dag.Success(res)
 	}
 	fail = a.taskError(ctx, err)
-	fail.AssetSHA256 = orElse(fail.AssetSHA256, a.sha256)
-	fail.IdempotencyKey = orElse(fail.IdempotencyKey, a.key)
+	fail.AssetSHA256 = cmp.Or(fail.AssetSHA256, a.sha256)
+	fail.IdempotencyKey = cmp.Or(fail.IdempotencyKey, a.key)
 	return dag.Failed(fault.Apply(t.Def, fail, fail.Stack))
 }
 

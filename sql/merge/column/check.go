@@ -3,6 +3,7 @@ package column
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -93,7 +94,7 @@ type reader struct{ names []string }
 
 // Visit implements ast.Visitor.
 func (r *reader) Visit(node *ast.Node) {
-	if id, ok := (*node).(*ast.IdentifierNode); ok && !contains(r.names, id.Value) {
+	if id, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(r.names, id.Value) {
 		r.names = append(r.names, id.Value)
 	}
 }

@@ -2,6 +2,7 @@ package column
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -66,7 +67,7 @@ func (c *Column) Convert(v row.Value) (any, *row.Fault) {
 	if f != nil {
 		return nil, f
 	}
-	if c.Values != nil && !contains(c.Values, plain(out)) {
+	if c.Values != nil && !slices.Contains(c.Values, plain(out)) {
 		return nil, c.fault(row.NotInValues, "%s is not one of %s", show(v.Text), strings.Join(c.Values, ", "))
 	}
 	if c.Pattern != nil && !c.Pattern.MatchString(plain(out)) {
@@ -157,13 +158,4 @@ func (c *Column) fits(out any, v row.Value) *row.Fault {
 		}
 	}
 	return nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
