@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
+	sqlop "github.com/airlock-dag/airlock/executor/operator/sql"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge"
 )
@@ -55,7 +55,7 @@ func (o Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 		}
 		return dag.Success(d.Result)
 	}
-	e := classify(ctx, err)
+	e := sqlop.Failure(ctx, err)
 	e.IdempotencyKey = key
 	if e.Code == merge.CodeSourceMissing && onMissing(t.Args) == "skip" {
 		logf(t, "%s: skipped", e.Message)
@@ -70,33 +70,12 @@ func onMissing(args map[string]any) string {
 	return text
 }
 
-// classify says what an error means for the task.
-func classify(ctx context.Context, err error) *dag.TaskError {
-	if stopped := fault.Context(ctx); stopped != nil {
-		return stopped
-	}
-	var own *dag.TaskError
-	if errors.As(err, &own) {
-		e := *own
-		return &e
-	}
-	if errors.Is(err, operator.ErrLeaseLost) {
-		return fault.Stopped(operator.ErrLeaseLost)
-	}
-	e := dialect.TaskError(err)
-	if e.Code == "SQL_ERROR" {
-		// Not the database: a file that cannot be read, say.
-		return fault.Error(err)
-	}
-	return e
-}
-
 func (o Operator) merge(ctx context.Context, t *operator.Task, key string) (*merge.Detail, error) {
 	spec, problems := merge.ParseSpec(t.Args)
 	if len(problems) > 0 {
 		return nil, fault.New(merge.CodeInvalid, merge.ProblemText(problems))
 	}
-	db, err := open(ctx, t, text(t.Args, "conn_id"), spec.CreateTarget)
+	db, err := sqlop.Open(ctx, t, text(t.Args, "conn_id"), "", spec.CreateTarget)
 	if err != nil {
 		return nil, err
 	}
@@ -143,21 +122,6 @@ func text(args map[string]any, key string) string {
 	return s
 }
 
-// open opens the database of a connection.
-func open(ctx context.Context, t *operator.Task, id string, create bool) (*dialect.DB, error) {
-	if id == "" {
-		return nil, fault.New(fault.CodeConnectionMissing, "the step names no conn_id")
-	}
-	c, err := t.Connection(ctx, id)
-	if err != nil {
-		if dag.CodeOf(err) == dag.ErrNotFound {
-			return nil, fault.New(fault.CodeConnectionMissing, err.Error())
-		}
-		return nil, err
-	}
-	return dialect.OpenConnection(ctx, c, dialect.Options{Clock: t.Clock, Create: create})
-}
-
 // sourceOf makes the source of the step's rows; done frees what it holds.
 func sourceOf(ctx context.Context, t *operator.Task, spec *merge.Spec, target *dialect.DB) (s merge.Source, done func(), err error) {
 	done = func() {}
@@ -178,7 +142,7 @@ func sourceOf(ctx context.Context, t *operator.Task, spec *merge.Spec, target *d
 	case spec.Source.Query != "":
 		db := target
 		if id := spec.Source.ConnID; id != "" && id != text(t.Args, "conn_id") {
-			if db, err = open(ctx, t, id, false); err != nil {
+			if db, err = sqlop.Open(ctx, t, id, "", false); err != nil {
 				return nil, done, err
 			}
 			done = func() { _ = db.Close() }

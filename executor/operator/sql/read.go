@@ -16,7 +16,7 @@ import (
 func Read(ctx context.Context, t *operator.Task) (columns []string, row []any, te *dag.TaskError) {
 	columns, row, err := read(ctx, t)
 	if err != nil {
-		return nil, nil, classify(ctx, err)
+		return nil, nil, Failure(ctx, err)
 	}
 	return columns, row, nil
 }

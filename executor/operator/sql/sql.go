@@ -46,7 +46,7 @@ func (Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 	}
 	r, err := run(ctx, t, key)
 	if err != nil {
-		e := classify(ctx, err)
+		e := Failure(ctx, err)
 		e.IdempotencyKey = key
 		return dag.Failed(e)
 	}
@@ -54,25 +54,6 @@ func (Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 		t.Detail(map[string]any{"statements": r.Statements, "rows_affected": r.RowsAffected, "already_done": r.alreadyDone})
 	}
 	return r.outcome()
-}
-
-func classify(ctx context.Context, err error) *dag.TaskError {
-	if stopped := fault.Context(ctx); stopped != nil {
-		return stopped
-	}
-	var own *dag.TaskError
-	if errors.As(err, &own) {
-		e := *own
-		return &e
-	}
-	if errors.Is(err, operator.ErrLeaseLost) {
-		return fault.Stopped(operator.ErrLeaseLost)
-	}
-	e := dialect.TaskError(err)
-	if e.Code == "SQL_ERROR" {
-		return fault.Error(err)
-	}
-	return e
 }
 
 func logf(t *operator.Task, format string, args ...any) {
@@ -126,20 +107,8 @@ func open(ctx context.Context, t *operator.Task, create bool) (*dialect.DB, erro
 			id = s
 		}
 	}
-	if id == "" {
-		return nil, fault.New(fault.CodeConnectionMissing, "the step names no conn_id")
-	}
-	c, err := t.Connection(ctx, id)
-	if err != nil {
-		if dag.CodeOf(err) == dag.ErrNotFound {
-			return nil, fault.New(fault.CodeConnectionMissing, err.Error())
-		}
-		return nil, err
-	}
-	if name, ok := t.Args["database"].(string); ok && name != "" {
-		c.Schema = name
-	}
-	return dialect.OpenConnection(ctx, c, dialect.Options{Clock: t.Clock, Create: create})
+	database, _ := t.Args["database"].(string)
+	return Open(ctx, t, id, database, create)
 }
 
 // prepare reads the arguments, cuts the texts and binds the parameters.
