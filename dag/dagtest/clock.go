@@ -1,5 +1,5 @@
 // Package dagtest has the stand-ins for time, randomness and ids that tests of
-// every room use. It imports dag and the standard library.
+// every room use. It imports the standard library only.
 package dagtest
 
 import (

@@ -2,5 +2,5 @@
 // matches.
 //
 // It may import dag, executor/fault, executor/operator and the package sensor
-// below it.
+// beside it.
 package filesensor

@@ -2,6 +2,6 @@
 // tasks.
 //
 // The folder is called http and the package httpop: net/http is too near. It
-// may import dag, executor/fault, executor/operator and the packages httpcall,
-// expression and condition below it.
+// may import dag, executor/fault, executor/operator and the packages httpcall
+// and expression beside it.
 package httpop

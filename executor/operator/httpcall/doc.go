@@ -3,5 +3,6 @@
 // time and size within limits, and classifies what goes wrong. Logins, headers
 // and the query of an address never go to a log or an error.
 //
-// It may import dag, executor/fault and executor/operator.
+// It may import dag, executor/fault, executor/operator and the package
+// expression beside it.
 package httpcall
