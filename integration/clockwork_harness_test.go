@@ -151,9 +151,6 @@ func (c *clockwork) until(end time.Time) {
 	}
 }
 
-// idle lets the schedulers look until nothing is due.
-func (c *clockwork) idle() { c.until(c.clock.Now().Add(10 * time.Second)) }
-
 // runs lists the runs of a DAG in the order of their logical dates,
 // those without one first.
 func (c *clockwork) runs(dagID string) []dag.Run {
