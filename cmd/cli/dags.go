@@ -164,7 +164,7 @@ func (c dagsListCmd) Run(ctx context.Context, s *session) error {
 		col("schedule", func(r dag.DAGRow) any { return r.Schedule }),
 		col("is_paused", func(r dag.DAGRow) any { return r.IsPaused }),
 		col("next_run", func(r dag.DAGRow) any {
-			if r.Next == nil {
+			if r.Next == nil || r.IsStale { // a stale DAG starts no new runs
 				return nil
 			}
 			return r.Next.RunAfter

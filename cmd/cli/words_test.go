@@ -122,3 +122,15 @@ p:
 	require.Contains(t, r.stderr, "limit")
 	require.Equal(t, 1, strings.Count(r.stderr, "the run's conf"), r.stderr)
 }
+
+func TestStaleDagHasNoNextRun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{
+		"dags/gone.yml": "gone:\n  schedule: \"@daily\"\n  tasks: {a: {operator: empty}}\n",
+		"dags/here.yml": "here:\n  tasks: {a: {operator: empty}}\n",
+	})
+	h.ok("dags", "test", "gone")
+	require.NoError(t, os.Remove(h.path("dags/gone.yml")))
+	h.ok("dags", "test", "here")
+	require.Contains(t, h.ok("dags", "list", "-o", "plain").stdout, "@daily\ttrue\t-\ttrue\n")
+}
