@@ -1,0 +1,137 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor"
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/sql/sqltest"
+	"github.com/airlock-dag/airlock/sql/store"
+)
+
+// engine is a scheduler and a worker on one state database, in this process.
+type engine struct {
+	st    *store.Store
+	wake  executor.Wake // the scheduler's
+	ended chan dag.Result
+	stop  func()
+}
+
+// newEngine starts an engine that runs the no-op operator.
+func newEngine(b *testing.B, dsn string, workers int) *engine {
+	b.Helper()
+	st, err := store.Open(b.Context(), dsn, store.Options{})
+	require.NoError(b, err)
+	require.NoError(b, st.Migrate(b.Context()))
+	require.NoError(b, st.SetPool(b.Context(), dag.Pool{Name: dag.DefaultPool, Slots: 1 << 20}))
+	e := &engine{st: st, wake: executor.NewWake(), ended: make(chan dag.Result, 1<<16)}
+	workerWake := executor.NewWake()
+	sched := executor.NewScheduler(executor.SchedulerOptions{Store: st, Catalog: st, Results: st, Settings: st, Wake: e.wake, WorkerWake: workerWake})
+	work := executor.NewWorker(executor.WorkerOptions{
+		Store: st, Settings: st, Operators: operator.NewRegistry(noop{}), ID: "bench", Hostname: "bench", Concurrency: workers,
+		LogsDir: b.TempDir(), DagsFolder: b.TempDir(), Wake: workerWake, SchedulerWake: e.wake,
+		OnEnd: func(_ dag.Claim, r dag.Result) {
+			if r.State.Finished() {
+				e.ended <- r
+			}
+		},
+	})
+	running, cancel := context.WithCancel(b.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { sched.Run(running) })
+	loops.Go(func() { work.Run(running) })
+	e.stop = func() {
+		cancel()
+		loops.Wait()
+		_ = st.Close()
+	}
+	return e
+}
+
+// run makes one run of a DAG and waits for its tasks; the attempts come back in
+// the order in which they began.
+func (e *engine) run(b *testing.B, d *dag.DAG, version int64, runID string) []dag.Attempt {
+	b.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	_, err := e.st.CreateRuns(b.Context(), []dag.NewRun{{
+		Run: dag.Run{
+			DagID: d.ID, RunID: runID, Type: dag.RunManual, State: dag.RunQueued, RunAfter: now, QueuedAt: &now, VersionID: version,
+		},
+		Instances: dag.NewInstances(d),
+	}})
+	require.NoError(b, err)
+	e.wake.Signal()
+	attempts := make([]dag.Attempt, len(d.Tasks))
+	for i := range attempts {
+		attempts[i] = (<-e.ended).Attempt
+	}
+	sort.Slice(attempts, func(i, j int) bool { return attempts[i].StartDate.Before(attempts[j].StartDate) })
+	return attempts
+}
+
+// chain is a DAG of n tasks, one after the other.
+func chain(n int) *dag.DAG {
+	d := diamond(3)
+	root := d.Tasks[0]
+	d.ID, d.Tasks = "chain", nil
+	for i := range n {
+		t := root
+		t.ID = fmt.Sprintf("t%04d", i)
+		if i > 0 {
+			t.Upstream = []string{fmt.Sprintf("t%04d", i-1)}
+		}
+		d.Tasks = append(d.Tasks, t)
+	}
+	return d
+}
+
+// BenchmarkShapes runs single runs through an engine that is idle otherwise:
+// chains, which show how long the engine takes from the end of a task to the
+// start of the next, and wide runs, which show what many tasks of one run cost.
+func BenchmarkShapes(b *testing.B) {
+	for _, db := range []string{"sqlite", "mariadb"} {
+		for _, shape := range []struct {
+			name string
+			d    *dag.DAG
+		}{{"chain=50", chain(50)}, {"chain=200", chain(200)}, {"fan-out=1000", diamond(1002)}} {
+			b.Run(db+"/"+shape.name, func(b *testing.B) {
+				dsn := "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
+				if db == "mariadb" {
+					dsn = sqltest.MariaDB(b)
+				}
+				e := newEngine(b, dsn, 16)
+				defer e.stop()
+				versions, err := e.st.SyncDAGs(b.Context(), []dag.DAGUpdate{{DAG: shape.d}})
+				require.NoError(b, err)
+				commits, cpu := e.st.DB().Commits(), cpuTime()
+				var gaps []time.Duration
+				n := 0
+				for b.Loop() {
+					n++
+					attempts := e.run(b, shape.d, versions[0], fmt.Sprintf("manual__%d", n))
+					for i := 1; i < len(attempts); i++ {
+						gaps = append(gaps, attempts[i].StartDate.Sub(attempts[i-1].EndDate))
+					}
+				}
+				tasks := float64(n * len(shape.d.Tasks))
+				b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
+				b.ReportMetric(float64(e.st.DB().Commits()-commits)/tasks, "commits/task")
+				b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/tasks, "cpu-us/task")
+				if shape.d.ID == "chain" {
+					sort.Slice(gaps, func(i, j int) bool { return gaps[i] < gaps[j] })
+					b.ReportMetric(float64(gaps[len(gaps)/2].Microseconds())/1000, "median-gap-ms")
+					b.ReportMetric(float64(gaps[len(gaps)*99/100].Microseconds())/1000, "p99-gap-ms")
+				}
+			})
+		}
+	}
+}
