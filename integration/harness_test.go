@@ -38,7 +38,7 @@ var build = sync.OnceValues(func() (string, error) {
 
 // house is one installation: a home folder, a DAGs folder and a binary.
 type house struct {
-	t    *testing.T
+	t    testing.TB
 	bin  string
 	home string
 	dags string
@@ -47,7 +47,7 @@ type house struct {
 
 // newHouse makes an installation with short leases, so that what a killed
 // process held comes back within seconds.
-func newHouse(t *testing.T, env ...string) *house {
+func newHouse(t testing.TB, env ...string) *house {
 	t.Helper()
 	bin, err := build()
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func (p *process) kill() {
 }
 
 // term asks for an orderly end and gives the exit code.
-func (p *process) term(t *testing.T) int {
+func (p *process) term(t testing.TB) int {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
@@ -180,7 +180,7 @@ func count(db *sql.DB, query string, args ...any) int {
 }
 
 // until waits for a query's number.
-func until(t *testing.T, db *sql.DB, want int, query string, args ...any) {
+func until(t testing.TB, db *sql.DB, want int, query string, args ...any) {
 	t.Helper()
 	require.Eventually(t, func() bool { return count(db, query, args...) == want }, patience, 50*time.Millisecond,
 		"%s %v: got %d, want %d", query, args, count(db, query, args...), want)
