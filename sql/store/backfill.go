@@ -25,13 +25,12 @@ func (s *Store) CreateBackfill(ctx context.Context, b dag.Backfill, runs []dag.N
 		if err := t.lockForBackfill(ctx, b.DagID); err != nil {
 			return err
 		}
-		existing := make([]*runRow, len(runs))
+		existing, err := t.runsOfDates(ctx, b.DagID, runs)
+		if err != nil {
+			return err
+		}
 		for i := range runs {
-			old, err := t.runOfDate(ctx, &runs[i].Run)
-			if err != nil {
-				return err
-			}
-			existing[i] = old
+			old := existing[i]
 			out[i] = dag.BackfillRun{Ordinal: i + 1, LogicalDate: *runs[i].Run.LogicalDate, Action: dag.BackfillCreate, RunID: runs[i].Run.RunID}
 			if old != nil {
 				out[i].RunID, out[i].Action = old.RunID, actionFor(b.Reprocess, dag.RunState(old.State))
@@ -52,10 +51,17 @@ func (s *Store) CreateBackfill(ctx context.Context, b dag.Backfill, runs []dag.N
 			return err
 		}
 		made.ID = id
+		runIDs := make([]any, len(runs))
 		for i := range runs {
-			if err := t.backfillDate(ctx, id, out[i], &runs[i], existing[i], b); err != nil {
+			if runIDs[i], err = t.backfillDate(ctx, &out[i], &runs[i], existing[i], b); err != nil {
 				return fmt.Errorf("run %s: %w", out[i].RunID, err)
 			}
+		}
+		if err := t.backfillRows(ctx, id, out, runIDs); err != nil {
+			return err
+		}
+		if err := t.letWait(ctx, runIDs, b.MaxActiveRuns); err != nil {
+			return err
 		}
 		return t.audit(ctx, dag.AuditEntry{Actor: b.Actor, Action: "backfill", Subject: b.DagID, Detail: mustJSON(map[string]any{
 			"backfill_id": id, "from_date": b.From, "to_date": b.To, "runs": made.RunStates[dag.RunQueued], "skipped": made.Skipped,
@@ -98,48 +104,93 @@ func (t *tx) lockForBackfill(ctx context.Context, dagID string) error {
 	}
 }
 
-// runOfDate finds and locks the run that holds a new run's date or id; nil for none.
-func (t *tx) runOfDate(ctx context.Context, run *dag.Run) (*runRow, error) {
-	for _, by := range []struct {
-		column string
-		value  any
-	}{{"logical_date", dialect.Stamp(*run.LogicalDate)}, {"run_id", run.RunID}} {
+// runsOfDates finds and locks the runs that hold the dates or ids of new ones;
+// nil for each that has none.
+func (t *tx) runsOfDates(ctx context.Context, dagID string, runs []dag.NewRun) ([]*runRow, error) {
+	byDate, byID := map[string]*runRow{}, map[string]*runRow{}
+	for part := range slices.Chunk(runs, chunk) {
+		args := []any{dagID}
+		for i := range part {
+			args = append(args, dialect.Stamp(*part[i].Run.LogicalDate))
+		}
+		for i := range part {
+			args = append(args, part[i].Run.RunID)
+		}
 		var rows []runRow
-		if err := t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE dag_id = ? AND "+by.column+" = ?"+t.s.db.ForUpdate(),
-			run.DagID, by.value); err != nil {
+		if err := t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE dag_id = ? AND (logical_date IN ("+dialect.Marks(len(part))+
+			") OR run_id IN ("+dialect.Marks(len(part))+")) ORDER BY id"+t.s.db.ForUpdate(), args...); err != nil {
 			return nil, err
 		}
-		if len(rows) > 0 {
-			return &rows[0], nil
+		for i := range rows {
+			byID[rows[i].RunID] = &rows[i]
+			if rows[i].LogicalDate.Valid {
+				byDate[dialect.Stamp(rows[i].LogicalDate.Time)] = &rows[i]
+			}
 		}
 	}
-	return nil, nil
+	out := make([]*runRow, len(runs))
+	for i := range runs {
+		out[i] = byDate[dialect.Stamp(*runs[i].Run.LogicalDate)]
+		if out[i] == nil {
+			out[i] = byID[runs[i].Run.RunID]
+		}
+	}
+	return out, nil
 }
 
-// backfillDate carries out what was decided about one date.
-func (t *tx) backfillDate(ctx context.Context, id int64, r dag.BackfillRun, n *dag.NewRun, old *runRow, b dag.Backfill) error {
-	var runID any
+// backfillDate carries out what was decided about one date, and gives the
+// number of its run; nil when that is left alone.
+func (t *tx) backfillDate(ctx context.Context, r *dag.BackfillRun, n *dag.NewRun, old *runRow, b dag.Backfill) (any, error) {
 	switch r.Action {
 	case dag.BackfillCreate:
 		c, err := t.createRun(ctx, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if c.Existed { // made since it was looked for
 			r.Action = actionFor(dag.ReprocessNone, c.Run.State)
-		} else {
-			runID = c.Run.ID
+			return nil, nil
 		}
+		return c.Run.ID, nil
 	case dag.BackfillClear:
-		runID = old.ID
-		if err := t.redo(ctx, old, b); err != nil {
-			return err
-		}
+		return old.ID, t.redo(ctx, old, b)
 	case dag.BackfillExists, dag.BackfillFlight:
 	}
-	_, err := t.exec(ctx, "INSERT INTO backfill_run (backfill_id, ordinal, logical_date, dag_run_id, action) VALUES ("+dialect.Marks(5)+")",
-		id, r.Ordinal, dialect.Stamp(r.LogicalDate), runID, string(r.Action))
-	return err
+	return nil, nil
+}
+
+// backfillRows keeps what was done about each date.
+func (t *tx) backfillRows(ctx context.Context, id int64, dates []dag.BackfillRun, runIDs []any) error {
+	args := make([]any, 0, 5*chunk)
+	for i, r := range dates {
+		args = append(args, id, r.Ordinal, dialect.Stamp(r.LogicalDate), runIDs[i], string(r.Action))
+		if len(args) < 5*chunk && i+1 < len(dates) {
+			continue
+		}
+		if _, err := t.exec(ctx, "INSERT INTO backfill_run (backfill_id, ordinal, logical_date, dag_run_id, action) VALUES "+
+			dialect.Rows(len(args)/5, 5), args...); err != nil {
+			return err
+		}
+		args = args[:0]
+	}
+	return nil
+}
+
+// letWait keeps the scheduler from looking at all runs of a new backfill at
+// once: those behind the first n are woken when their turn comes.
+func (t *tx) letWait(ctx context.Context, runIDs []any, n int) error {
+	var ids []int64
+	for _, id := range runIDs {
+		if id, ok := id.(int64); ok {
+			ids = append(ids, id)
+		}
+	}
+	for part := range slices.Chunk(ids[min(n, len(ids)):], chunk) {
+		if _, err := t.exec(ctx, "UPDATE dag_run SET next_eval_at = NULL WHERE state = 'queued' AND id IN ("+idList(part)+")"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // redo clears all of a finished run and makes it a run of the backfill.
