@@ -244,7 +244,11 @@ func (e *evaluation) start(task, i int, why string) {
 
 // sourcesDone tells whether all that a mapped task's values may come from has
 // ended: its upstream tasks, also when its rule would let it start earlier.
+// Values that the file gives are there from the start.
 func (e *evaluation) sourcesDone(task int) bool {
+	if e.g.dag.Tasks[task].Expand.literal() {
+		return true
+	}
 	return e.allDone(e.g.up[task]) && e.allDone(e.g.sources[task])
 }
 

@@ -129,6 +129,17 @@ func TestMappedOverMappedWithAllDone(t *testing.T) {
 	require.ElementsMatch(t, []string{"transcode", "eager"}, w.decide().Expand)
 }
 
+// TestMappedOverTheFilesOwnValuesStartsByItsRule: it does not wait for upstream
+// tasks that its rule does not wait for.
+func TestMappedOverTheFilesOwnValuesStartsByItsRule(t *testing.T) {
+	t.Parallel()
+	d := dagOf(task("a"), task("b"), task("each", after("a", "b"), mappedLiteral(1, 2), rule(dag.OneSuccess)))
+	w := newWorld(d).set(map[string]dag.State{"a": dag.StateRunning, "b": dag.StateRunning})
+	require.Empty(t, w.decide().Expand)
+	w.set(map[string]dag.State{"a": dag.StateSuccess})
+	require.Equal(t, []string{"each"}, w.decide().Expand)
+}
+
 // TestMappedOverATaskWithoutSuccess: there are no values when the source failed
 // or was skipped, whatever the trigger rule thinks of that.
 func TestMappedOverATaskWithoutSuccess(t *testing.T) {

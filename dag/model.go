@@ -169,6 +169,20 @@ type Expand struct {
 	Partial map[string]any `json:"partial,omitempty"`
 }
 
+// literal tells whether the file gives all the values.
+func (e *Expand) literal() bool {
+	is := func(s ExpandSource) bool { return s.XCom == "" && s.Glob == "" }
+	if e.Kwargs != nil && !is(*e.Kwargs) {
+		return false
+	}
+	for _, s := range e.Args {
+		if !is(s) {
+			return false
+		}
+	}
+	return true
+}
+
 // Over tells whether the instances come from a task's return value.
 func (e *Expand) Over(taskID string) bool {
 	is := func(s ExpandSource) bool { return s.XCom == taskID && (s.Key == "" || s.Key == XComReturnValue) }
