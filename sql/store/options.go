@@ -7,9 +7,6 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-// DefaultMaxConns is how many connections a Store holds to MySQL or MariaDB.
-const DefaultMaxConns = 8
-
 // Options of Open. The zero value is usable.
 type Options struct {
 	// Clock replaces the database's time when it is set: for tests. By default
@@ -22,7 +19,7 @@ type Options struct {
 	// URL-safe base64, or several separated by commas of which the first
 	// encrypts. Empty refuses to store or to read a secret.
 	FernetKey string
-	// MaxConns bounds the connections. Default DefaultMaxConns.
+	// MaxConns bounds the connections. Default: that of dialect.Options.
 	MaxConns int
 	// ConnectTimeout bounds the first connection. Default 10 s.
 	ConnectTimeout time.Duration
