@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // Limit is the longest delay of an exponential policy that sets no cap of its
@@ -42,14 +44,14 @@ func AirflowDelay(in AirflowInput) Delay {
 	}
 	try := max(in.Try, 1)
 	base := backoffSeconds(in.Delay, in.Exponential, try-1)
-	jitter := hashSeconds(in, try, base)
+	extra := jitter(in, try, base)
 	ceiling := min(time.Duration(2*base-1)*time.Second, Limit)
-	delay := min(time.Duration(base+jitter)*time.Second, Limit)
+	delay := min(time.Duration(base+extra)*time.Second, Limit)
 	if in.MaxDelay > 0 {
 		ceiling, delay = min(ceiling, in.MaxDelay), min(delay, in.MaxDelay)
 	}
 	return Delay{
-		Base: time.Duration(base) * time.Second, Jitter: time.Duration(jitter) * time.Second,
+		Base: time.Duration(base) * time.Second, Jitter: time.Duration(extra) * time.Second,
 		Ceiling: ceiling, Delay: delay, Source: SourceAirflow,
 	}
 }
@@ -90,25 +92,24 @@ func power(x float64, n int) float64 {
 	return f
 }
 
-// hashSeconds is the jitter: a hash of who failed and when, modulo the base.
-func hashSeconds(in AirflowInput, try int, base int64) int64 {
+// jitter hashes who failed and when.
+func jitter(in AirflowInput, try int, base int64) int64 {
 	if in.Legacy {
 		try++
 	}
-	text := strings.Join([]string{in.DagID, in.TaskID, dateText(in.LogicalDate), strconv.Itoa(try)}, "#")
+	date := "None"
+	if in.LogicalDate != nil {
+		date = dag.PythonTime(*in.LogicalDate, " ")
+	}
+	return HashSeconds(in.DagID, in.TaskID, date, try, base)
+}
+
+// HashSeconds is the jitter that Airflow adds to a wait of base seconds (at
+// least 1): SHA-1 of "dag#task#date#count" modulo base. The date is a text as
+// Python prints it. Retries and sensors share it.
+func HashSeconds(dagID, taskID, date string, count int, base int64) int64 {
+	text := strings.Join([]string{dagID, taskID, date, strconv.Itoa(count)}, "#")
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
 	h := new(big.Int).SetBytes(sum[:])
 	return h.Mod(h, big.NewInt(base)).Int64()
-}
-
-// dateText is a date as Python prints it.
-func dateText(t *time.Time) string {
-	if t == nil {
-		return "None"
-	}
-	u := t.UTC()
-	if u.Nanosecond()/1000 != 0 {
-		return u.Format("2006-01-02 15:04:05.000000-07:00")
-	}
-	return u.Format("2006-01-02 15:04:05-07:00")
 }

@@ -16,27 +16,17 @@ func RunID(t dag.RunType, p dag.PlannedRun) string {
 	if t == dag.RunBackfill {
 		at = p.LogicalDate
 	}
-	return string(t) + "__" + isoTime(at)
+	return string(t) + "__" + dag.PythonTime(at, "T")
 }
 
 // ManualRunID is the id of a run that somebody asks for: its type and
 // runAfter, the time of the request, and a random tail when it has no logical
 // date, since many such runs may be asked for at one time.
 func ManualRunID(logical *time.Time, runAfter time.Time, ids dag.IDSource) string {
-	id := string(dag.RunManual) + "__" + isoTime(runAfter)
+	id := string(dag.RunManual) + "__" + dag.PythonTime(runAfter, "T")
 	if logical != nil {
 		return id
 	}
 	tail := ids.NewID()
 	return id + "_" + tail[:min(randomTail, len(tail))]
-}
-
-// isoTime is 2026-01-01T00:00:00+00:00, with six digits of a second only where
-// they are not all zero.
-func isoTime(t time.Time) string {
-	t = t.UTC()
-	if t.Nanosecond()/1000 != 0 {
-		return t.Format("2006-01-02T15:04:05.000000-07:00")
-	}
-	return t.Format("2006-01-02T15:04:05-07:00")
 }

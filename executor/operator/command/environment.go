@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
 
@@ -50,29 +50,20 @@ func attemptVariables(t *operator.Task) map[string]string {
 		vars["AIRLOCK_IDEMPOTENCY_KEY"] = t.IdempotencyKey
 	}
 	if d := t.Run.LogicalDate; d != nil {
-		vars["AIRFLOW_CTX_LOGICAL_DATE"] = ISO(*d)
-		vars["AIRFLOW_CTX_EXECUTION_DATE"] = ISO(*d)
-		vars["AIRLOCK_LOGICAL_DATE"] = ISO(*d)
+		vars["AIRFLOW_CTX_LOGICAL_DATE"] = dag.PythonTime(*d, "T")
+		vars["AIRFLOW_CTX_EXECUTION_DATE"] = dag.PythonTime(*d, "T")
+		vars["AIRLOCK_LOGICAL_DATE"] = dag.PythonTime(*d, "T")
 	}
 	if d := t.Run.DataIntervalStart; d != nil {
-		vars["AIRLOCK_DATA_INTERVAL_START"] = ISO(*d)
+		vars["AIRLOCK_DATA_INTERVAL_START"] = dag.PythonTime(*d, "T")
 	}
 	if d := t.Run.DataIntervalEnd; d != nil {
-		vars["AIRLOCK_DATA_INTERVAL_END"] = ISO(*d)
+		vars["AIRLOCK_DATA_INTERVAL_END"] = dag.PythonTime(*d, "T")
 	}
 	for k, v := range vars {
 		vars[k] = strings.ReplaceAll(v, "\x00", "")
 	}
 	return vars
-}
-
-// ISO is an instant as Python's isoformat writes it: with microseconds only
-// where there are some, and the offset with a colon.
-func ISO(t time.Time) string {
-	if t.Nanosecond()/1000 == 0 {
-		return t.UTC().Format("2006-01-02T15:04:05-07:00")
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000000-07:00")
 }
 
 // Variables reads a step's `env`: names that an environment can hold, and

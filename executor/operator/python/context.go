@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/render"
 	"github.com/airlock-dag/airlock/executor/operator"
-	"github.com/airlock-dag/airlock/executor/operator/command"
 )
 
 // contextOf is what a callable can ask for by the names of its parameters, in
@@ -23,7 +23,7 @@ func contextOf(t *operator.Task) (map[string]any, error) {
 	}
 	if d := t.Run.LogicalDate; d != nil {
 		utc := d.UTC()
-		ts := command.ISO(utc)
+		ts := dag.PythonTime(utc, "T")
 		c["logical_date"] = ts
 		c["ds"] = utc.Format("2006-01-02")
 		c["ds_nodash"] = utc.Format("20060102")
@@ -33,10 +33,10 @@ func contextOf(t *operator.Task) (map[string]any, error) {
 		c["task_instance_key_str"] = t.TI.DagID + "__" + t.TI.TaskID + "__" + utc.Format("20060102")
 	}
 	if d := t.Run.DataIntervalStart; d != nil {
-		c["data_interval_start"] = command.ISO(*d)
+		c["data_interval_start"] = dag.PythonTime(*d, "T")
 	}
 	if d := t.Run.DataIntervalEnd; d != nil {
-		c["data_interval_end"] = command.ISO(*d)
+		c["data_interval_end"] = dag.PythonTime(*d, "T")
 	}
 	return c, nil
 }

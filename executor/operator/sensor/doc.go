@@ -6,5 +6,6 @@
 // count from the start of the attempt, which the state database keeps over all
 // reschedules.
 //
-// It may import dag, executor/fault and executor/operator.
+// It may import dag, dag/retry (Airflow's jitter), executor/fault and
+// executor/operator.
 package sensor

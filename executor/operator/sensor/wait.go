@@ -1,11 +1,11 @@
 package sensor
 
 import (
-	"crypto/sha1" //nolint:gosec // Airflow draws the jitter from this hash; it protects nothing
 	"math"
-	"math/big"
-	"strconv"
 	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/retry"
 )
 
 // longestBackoff is as far as a computed wait goes, in seconds: what Python's
@@ -71,18 +71,6 @@ func (s Settings) backoff(l Look, count int) float64 {
 	if base == 1 {
 		return 1
 	}
-	text := l.DagID + "#" + l.TaskID + "#" + pythonTime(l.Start) + "#" + strconv.Itoa(count)
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
-	hash := new(big.Int).SetBytes(sum[:])
-	return min(float64(base+hash.Mod(hash, big.NewInt(base)).Int64()), longestBackoff)
-}
-
-// pythonTime is an instant as Python prints it, without a fraction when it is
-// zero.
-func pythonTime(t time.Time) string {
-	t = t.UTC().Truncate(time.Microsecond)
-	if t.Nanosecond() == 0 {
-		return t.Format("2006-01-02 15:04:05+00:00")
-	}
-	return t.Format("2006-01-02 15:04:05.000000+00:00")
+	extra := retry.HashSeconds(l.DagID, l.TaskID, dag.PythonTime(l.Start, " "), count, base)
+	return min(float64(base+extra), longestBackoff)
 }
