@@ -280,14 +280,20 @@ func TestTroubleOnTheWay(t *testing.T) {
 	require.NoError(t, err)
 	closed := "http://" + l.Addr().String()
 	require.NoError(t, l.Close())
-	for name, c := range map[string]struct{ endpoint, code string }{
-		"refused": {closed + "/x", "CONNECTION_REFUSED"}, "no answer": {s.URL + "/hang", "NETWORK_TIMEOUT"}, "no body": {s.URL + "/slow", "NETWORK_TIMEOUT"},
-		"half a body": {s.URL + "/half", "CONNECTION_RESET"},
+	const short, long = 300 * time.Millisecond, time.Minute
+	for name, c := range map[string]struct {
+		endpoint, code string
+		limit          time.Duration
+	}{
+		"refused":     {closed + "/x", "CONNECTION_REFUSED", long},
+		"no answer":   {s.URL + "/hang", "NETWORK_TIMEOUT", short},
+		"no body":     {s.URL + "/slow", "NETWORK_TIMEOUT", short},
+		"half a body": {s.URL + "/half", "CONNECTION_RESET", long},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := operatortest.New(t, map[string]any{"endpoint": c.endpoint + "?token=abc", "method": "GET"})
-			_, te := call(t, f, httpcall.Request{Limit: 300 * time.Millisecond})
+			_, te := call(t, f, httpcall.Request{Limit: c.limit})
 			require.Equal(t, c.code, te.Code, te.Message)
 			require.NotContains(t, te.Message, "abc")
 		})
