@@ -80,7 +80,13 @@ func checkFile(t target, create bool) error {
 	if _, err := os.Stat(folder); err != nil {
 		return fail("make the folder, or check the path; four slashes begin an absolute one", "there is no folder %s", folder)
 	}
-	return nil
+	// Made here, and not by SQLite, so that others cannot read it; the files
+	// beside it take its mode.
+	f, err := os.OpenFile(t.path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return fail("check the rights of its folders", "%w", err)
+	}
+	return f.Close()
 }
 
 func sqlitePool(path string, q url.Values, conns int, keep bool) (*sqlx.DB, error) {
