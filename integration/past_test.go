@@ -169,3 +169,39 @@ func TestARunThatTakesTooLong(t *testing.T) {
 		})
 	}
 }
+
+// With wait_for_downstream the tasks directly below the one before must be well
+// too, not those further down.
+func TestWaitForDownstreamAcrossRuns(t *testing.T) {
+	t.Parallel()
+	begin := date(2026, 5, 1, 0, 30)
+	c := newClockwork(t, sqliteFile(t), begin, files{"d.yml": `d:
+  schedule: "0 * * * *"
+  start_date: 2026-05-01
+  catchup: true
+  is_paused_upon_creation: false
+  tasks:
+    load: {operator: bash, bash_command: "true", wait_for_downstream: true}
+    below: {operator: bash, bash_command: "true", dependencies: [load]}
+    further: {operator: bash, bash_command: "true", dependencies: [below]}
+`})
+	broken := map[string]bool{"further": true}
+	c.work = c.workerThat(func(cl dag.Claim) dag.State {
+		if broken[cl.TaskID] && cl.Run.LogicalDate.Hour() == 0 {
+			return dag.StateFailed
+		}
+		return dag.StateSuccess
+	})
+	c.until(date(2026, 5, 1, 1, 30))
+	require.Equal(t, dag.RunFailed, c.runs("d")[0].State)
+	require.Equal(t, dag.RunSuccess, c.runs("d")[1].State, "what lies further down does not hold it")
+
+	broken["below"] = true
+	_, err := c.store.Clear(t.Context(), dag.ClearRequest{DagID: "d", RunID: c.runs("d")[0].RunID, Actor: "test"})
+	require.NoError(t, err)
+	_, err = c.store.Clear(t.Context(), dag.ClearRequest{DagID: "d", RunID: c.runs("d")[1].RunID, Actor: "test"})
+	require.NoError(t, err)
+	c.until(date(2026, 5, 1, 1, 50))
+	require.Equal(t, map[string]dag.State{"load": dag.StateSuccess, "below": dag.StateFailed, "further": dag.StateUpstreamFailed}, c.states(c.runs("d")[0]))
+	require.Equal(t, map[string]dag.State{"load": dag.StateNone, "below": dag.StateNone, "further": dag.StateNone}, c.states(c.runs("d")[1]))
+}
