@@ -85,7 +85,7 @@ type Scheduler struct {
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
 	moved   bool      // the last pass had runs to look at
-	failed  time.Time // when the state database last failed a pass
+	failed  time.Time // when the state database last failed a pass, or hung in it
 }
 
 // lookEvery bounds how often a busy scheduler asks for due DAGs and ended
@@ -143,11 +143,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	s.moved = false
 	s.skipped = since >= 0 && since < lookEvery // a clock that was set back must not stop it
 	reaped, away := 0, true
-	defer func() {
-		if err != nil && away {
-			s.failed = now
-		}
-	}()
+	defer func() { s.noteOutage(now, err != nil && away) }()
 	if !s.skipped {
 		s.looked = now
 		if s.o.OnlyRun == 0 {
@@ -157,7 +153,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 			}
 			busy = made > 0
 		}
-		if s.failed.IsZero() || now.Sub(s.failed) >= s.o.ReapDelay || now.Before(s.failed) {
+		if !s.recovering(now) {
 			if reaped, err = s.reap(ctx); err != nil {
 				return false, err
 			}
@@ -175,6 +171,22 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	expanded, err := s.expandAll(ctx, report.Runs)
 	away = false // a run that cannot be expanded says nothing about the database
 	return busy || expanded || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, err
+}
+
+// noteOutage remembers a pass that the state database failed, or that hung in
+// it for so long that leases may have ended meanwhile. Passes that are always
+// slow do not put the reaper off for ever.
+func (s *Scheduler) noteOutage(began time.Time, failed bool) {
+	now := s.o.Clock.Now()
+	if hung := now.Sub(began) >= s.o.ReapDelay/2; failed || hung && !s.recovering(now) {
+		s.failed = now
+	}
+}
+
+// recovering tells whether the database was away until just now.
+func (s *Scheduler) recovering(now time.Time) bool {
+	since := now.Sub(s.failed)
+	return !s.failed.IsZero() && since >= 0 && since < s.o.ReapDelay
 }
 
 // expandAll tells of each run and expands what it asks for. One that cannot be

@@ -101,6 +101,9 @@ type Callbacks struct {
 	// MaxAttempts is after how many failed deliveries an event is given up, and
 	// kept as dead. Default 10.
 	MaxAttempts int
+	// LeaseDuration is how long a killed dispatcher keeps the events that it had
+	// taken from the others; a delivery may take half of it.
+	LeaseDuration time.Duration
 }
 
 // Logging holds the settings of the process's own log and of task logs.
@@ -135,7 +138,7 @@ func Default(home string) Config {
 			HeartbeatInterval: 10 * time.Second,
 			DrainTimeout:      30 * time.Second,
 		},
-		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10},
+		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 3 * time.Minute},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
 	}
 }

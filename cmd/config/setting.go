@@ -67,6 +67,7 @@ func slots(c *Config) []slot {
 		s("worker", "heartbeat_interval", span(&c.Worker.HeartbeatInterval), "The time between two renewals of a lease."),
 		s("worker", "drain_timeout", span(&c.Worker.DrainTimeout), "How long a stopping worker waits for running tasks before it hands them back."),
 		s("callbacks", "interval", span(&c.Callbacks.Interval), "The longest time between two looks for callback events."),
+		s("callbacks", "lease_duration", span(&c.Callbacks.LeaseDuration), "How long a killed process keeps the events that it was delivering from the others. One delivery may take half of it."),
 		s("callbacks", "max_attempts", count(&c.Callbacks.MaxAttempts), "After how many failed deliveries an event is given up and kept as dead."),
 		s("logging", "level", oneOf(&c.Logging.Level, "debug", "info", "warn", "error"), "The least level that is logged: debug, info, warn or error."),
 		s("logging", "format", oneOf(&c.Logging.Format, "text", "json"), "How the process logs: text or json."),

@@ -149,13 +149,21 @@ func (t *tx) lockInstances(ctx context.Context, results []dag.Result) (map[int64
 	return out, nil
 }
 
+// reaperMemory is how old the reaper's look at a lease may be. One that waited
+// longer for its transaction (the file was locked, the server hung) held up the
+// renewals as well: it has to look again.
+const reaperMemory = 2 * time.Second
+
 // mayApply is the guard: the instance runs under the result's fence, and for
-// the reaper its lease has ended.
+// the reaper its lease has ended and it has seen that just now.
 func (t *tx) mayApply(r *dag.Result, row *instanceRow) bool {
 	if row.State != string(dag.StateRunning) || row.Fence != r.Fence {
 		return false
 	}
-	return !r.Reaped || !row.LeaseUntil.Valid || row.LeaseUntil.Time.Before(t.now)
+	if !r.Reaped {
+		return true
+	}
+	return t.now.Sub(r.Attempt.EndDate) <= reaperMemory && (!row.LeaseUntil.Valid || row.LeaseUntil.Time.Before(t.now))
 }
 
 // settleStale looks at results that do not fit. One that was applied before is

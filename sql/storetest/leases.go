@@ -124,6 +124,11 @@ func testLeases(t *testing.T, b *bundle) {
 	alive.Reaped, alive.Spent = true, dag.BudgetCrashes
 	dead := b.result(expired[0], dag.StateUpForRetry)
 	dead.Reaped, dead.Spent = true, dag.BudgetCrashes
+	// Nor what it looked at long ago: it has waited for its transaction, and so
+	// have the renewals.
+	old := dead
+	old.Attempt.EndDate = b.clock.Now().Add(-10 * time.Second)
+	require.Equal(t, []dag.ApplyStatus{dag.StaleFence}, b.apply(old))
 	require.Equal(t, []dag.ApplyStatus{dag.StaleFence, dag.Applied}, b.apply(alive, dead))
 	require.Equal(t, []dag.ApplyStatus{dag.StaleFence}, b.apply(b.result(claims[2], dag.StateSuccess)), "the dead worker comes back too late")
 	got := b.instance(claims[2].Run, "c")

@@ -1,0 +1,102 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/sql/sqltest"
+)
+
+// outageFile has no budget to waste: one crash or failure seals. %[1]s is a
+// file that gets a line for each start. The first task ends while the database
+// is away, the last one outlives its lease.
+const outageFile = `
+outage:
+  schedule: null
+  default_args: {retries: 0, max_crashes: 1, on_failure_callback: {callback: log}}
+  tasks:
+    short: {operator: bash, bash_command: "echo short >> %[1]s; sleep 2; echo ok"}
+    wrong: {operator: bash, bash_command: "echo wrong >> %[1]s; sleep 2; exit 65"}
+    long:  {operator: bash, bash_command: "echo long >> %[1]s; sleep 8; echo ok"}
+    next:  {operator: bash, dependencies: [short], bash_command: "echo {{ ti.xcom_pull(task_ids='short') }} >> %[1]s"}
+`
+
+// survives begins the DAG, has the database away for longer than a lease, and
+// counts: what had ended is written once, and nothing is spent by the outage.
+func survives(t *testing.T, h *house, db *sql.DB, away func()) {
+	t.Helper()
+	starts := filepath.Join(filepath.Dir(h.home), "starts")
+	h.file("outage.yml", fmt.Sprintf(outageFile, starts))
+	until(t, db, 1, "SELECT COUNT(*) FROM dag")
+	h.ok("dags", "trigger", "outage")
+	lines := func() []string { b, _ := os.ReadFile(starts); return strings.Fields(string(b)) }
+	require.Eventually(t, func() bool { return len(lines()) == 3 }, patience, 20*time.Millisecond)
+	away()
+	until(t, db, 1, "SELECT COUNT(*) FROM dag_run WHERE state = 'failed'")
+	until(t, db, 3, "SELECT COUNT(*) FROM task_instance WHERE state = 'success' AND failure_count = 0 AND crash_count = 0")
+	until(t, db, 1, "SELECT COUNT(*) FROM dead_letter WHERE task_id = 'wrong' AND error_code = 'DATA_ERROR'")
+	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM dead_letter"))
+	once := map[string]int{}
+	for _, line := range lines() {
+		once[line]++
+	}
+	delete(once, "long") // stopped before its lease ended, and begun again
+	require.Equal(t, map[string]int{"short": 1, "wrong": 1, "ok": 1}, once)
+	for _, a := range always() {
+		require.Equal(t, 0, count(db, a.query), a.breaks)
+	}
+	h.checked()
+}
+
+// TestLockedFile: another program holds the SQLite file's write lock.
+func TestLockedFile(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start("standalone")
+	survives(t, h, h.db(), func() {
+		other, err := sql.Open("sqlite", "file:"+filepath.Join(h.home, "airlock.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Close()) }()
+		tx, err := other.BeginTx(context.Background(), nil)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, tx.Rollback())
+	})
+}
+
+// TestServerAway: the server is killed and comes back later, or hangs.
+func TestServerAway(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*testing.T, *sqltest.Process){
+		"killed": func(t *testing.T, p *sqltest.Process) {
+			p.Kill()
+			time.Sleep(8 * time.Second)
+			p.Restart(t)
+		},
+		"hangs": func(t *testing.T, p *sqltest.Process) {
+			require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGSTOP))
+			time.Sleep(8 * time.Second)
+			require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := sqltest.StartMariaDB(t)
+			dsn := server.Fresh(t)
+			h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn)
+			h.ok("db", "migrate")
+			h.start("scheduler")
+			h.start("worker")
+			survives(t, h, open(t, dsn), func() { away(t, server) })
+		})
+	}
+}
