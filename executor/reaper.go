@@ -48,6 +48,9 @@ func (s *Scheduler) reap(ctx context.Context) (int, error) {
 		}
 		results = append(results, Decide(in, s.o.Rand))
 	}
+	if s.stalled(s.o.Clock.Now()) {
+		return 0, nil // what was listed may be old: the living renew first
+	}
 	status, err := s.o.Results.Apply(ctx, results)
 	if err != nil {
 		return 0, err

@@ -85,6 +85,7 @@ type Scheduler struct {
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
 	moved   bool      // the last pass had runs to look at
+	steady  time.Time // the end of the last pass
 	failed  time.Time // when the state database last failed a pass, or hung in it
 }
 
@@ -143,7 +144,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	s.moved = false
 	s.skipped = since >= 0 && since < lookEvery // a clock that was set back must not stop it
 	reaped, away := 0, true
-	defer func() { s.noteOutage(now, err != nil && away) }()
+	defer func() { s.noteOutage(err != nil && away) }()
 	if !s.skipped {
 		s.looked = now
 		if s.o.OnlyRun == 0 {
@@ -173,14 +174,25 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	return busy || expanded || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, err
 }
 
-// noteOutage remembers a pass that the state database failed, or that hung in
-// it for so long that leases may have ended meanwhile. Passes that are always
-// slow do not put the reaper off for ever.
-func (s *Scheduler) noteOutage(began time.Time, failed bool) {
+// noteOutage remembers a pass that the state database failed, or before whose
+// end it hung.
+func (s *Scheduler) noteOutage(failed bool) {
 	now := s.o.Clock.Now()
-	if hung := now.Sub(began) >= s.o.ReapDelay/2; failed || hung && !s.recovering(now) {
+	if failed || s.stalled(now) {
 		s.failed = now
 	}
+	s.steady = now
+}
+
+// stalled tells whether it has been so long since the last pass that leases may
+// have ended only because the database, or this process, stood still. Where all
+// passes are slow, every other delay is one in which the reaper does its work.
+func (s *Scheduler) stalled(now time.Time) bool {
+	if s.steady.IsZero() || now.Sub(s.steady) < max(s.o.ReapDelay/2, 2*s.o.Poll) {
+		return false
+	}
+	since := now.Sub(s.failed)
+	return s.failed.IsZero() || since < 0 || since >= 2*s.o.ReapDelay
 }
 
 // recovering tells whether the database was away until just now.
