@@ -69,8 +69,11 @@ func (a *App) newTestRun(ctx context.Context, r TestRequest, res load.Result) (*
 		return nil, dag.Run{}, noSuchDAG("test", r.DagID, res)
 	}
 	rows, err := a.store.DAGRows(ctx, dag.DAGFilter{IDs: []string{r.DagID}})
-	if err != nil || len(rows) == 0 {
-		return nil, dag.Run{}, fmt.Errorf("the synced DAG is not in the state database: %w", err)
+	if err != nil {
+		return nil, dag.Run{}, err
+	}
+	if len(rows) == 0 {
+		return nil, dag.Run{}, fmt.Errorf("the DAG %q was synced and is not in the state database: another process may have changed it; try again", r.DagID)
 	}
 	now, err := a.store.Now(ctx)
 	if err != nil {
