@@ -69,10 +69,13 @@ func (s *session) checkTargets(ctx context.Context) ([]dag.Violation, error) {
 	var all []dag.Violation
 	for _, id := range slices.Compact(ids) {
 		conn, err := settings.Connection(ctx, id)
-		if err != nil || !dialect.Speaks(conn.Type) {
+		if err == nil && !dialect.Speaks(conn.Type) {
 			continue
 		}
-		found, err := checkTarget(ctx, conn)
+		var found []dag.Violation
+		if err == nil {
+			found, err = checkTarget(ctx, conn)
+		}
 		if err != nil {
 			fmt.Fprintf(s.env.Stderr, "connection %s was not checked: %v\n", id, err)
 			continue
