@@ -6,39 +6,6 @@ import (
 	"strings"
 )
 
-// DirectDownstream lists the ids of the tasks directly below a task, sorted;
-// nil when the DAG has no such task.
-func DirectDownstream(d *DAG, taskID string) []string {
-	g := NewGraph(d)
-	pos, ok := g.index[taskID]
-	if !ok {
-		return nil
-	}
-	return g.ids(g.down[pos])
-}
-
-// DescendantIDs lists the ids of all tasks below a task, sorted; nil when the
-// DAG has no such task.
-func DescendantIDs(d *DAG, taskID string) []string {
-	g := NewGraph(d)
-	pos, ok := g.index[taskID]
-	if !ok {
-		return nil
-	}
-	return g.ids(g.reach(pos, g.down))
-}
-
-// AncestorIDs lists the ids of all tasks above a task, sorted; nil when the
-// DAG has no such task.
-func AncestorIDs(d *DAG, taskID string) []string {
-	g := NewGraph(d)
-	pos, ok := g.index[taskID]
-	if !ok {
-		return nil
-	}
-	return g.ids(g.reach(pos, g.up))
-}
-
 // ShortCircuitSkips lists the tasks that a short circuit skips when its
 // condition is false: everything below it, or with directOnly the tasks
 // directly below it (whose trigger rules then decide about the rest).

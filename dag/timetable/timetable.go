@@ -122,10 +122,12 @@ func add(t time.Time, d time.Duration, months int) time.Time {
 	return t.Add(d)
 }
 
-// CronNext is the first tick strictly after an instant, in UTC. Like Airflow it
-// takes the first of two equal wall times for the tick itself and goes on from
-// there. The zero time means that no tick follows; schedules that are not
-// cron texts have no ticks.
+// CronNext answers as Airflow's cron does when it is asked for the tick after an
+// instant: it takes the first of two equal wall times for the tick itself and
+// goes on from there. Next plans by the set of all ticks instead, which has the
+// second of the two, and agrees with it from every tick. The zero time means
+// that no tick follows; schedules that are not cron texts have no ticks. All
+// instants are in UTC.
 func (t *Timetable) CronNext(after time.Time) time.Time {
 	var best time.Time
 	for _, k := range t.tickers {

@@ -33,11 +33,8 @@ type Evidence struct {
 	Engine   string
 }
 
-// Classify says what a failure is, and why, step by step, by the tables that
-// hold for every step.
-func Classify(e Evidence) (dag.TaskError, []string) { return ClassifyWith(e, Rules{}) }
-
-// ClassifyWith is Classify with a step's own rules and its program's table.
+// ClassifyWith says what a failure is, and why, step by step: by the tables that
+// hold for every step, a step's own rules and its program's table.
 //
 // The order is: what Airlock itself did, a signal, the step's own word (the
 // control line), the program's table, HTTP status, the conventions for exit

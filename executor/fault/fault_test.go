@@ -214,7 +214,7 @@ func TestClassifyExplains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, why := fault.Classify(tc.e)
+			_, why := fault.ClassifyWith(tc.e, fault.Rules{})
 			require.Contains(t, strings.Join(why, "\n"), tc.want)
 		})
 	}
