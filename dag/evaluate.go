@@ -1,6 +1,9 @@
 package dag
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // pastPoll is how long a run whose tasks wait for the previous run may go
 // without being looked at, should nothing wake it before.
@@ -25,8 +28,8 @@ func Evaluate(d *DAG, s *RunSnapshot, now time.Time) Decision {
 //
 // A task whose instance is missing from the snapshot counts as unfinished. An
 // instance of a task that the DAG no longer has is removed if it has not
-// begun. Mapped groups are not expanded as groups: each mapped task is
-// expanded by itself.
+// begun. The instances of a mapped group with one map index see each other and
+// not the rest of their group.
 func (g *Graph) Evaluate(s *RunSnapshot, now time.Time) Decision {
 	if s.Run.State.Finished() {
 		return Decision{State: s.Run.State, Reason: s.Run.Reason}
@@ -54,6 +57,8 @@ type evaluation struct {
 	byTask  [][]int
 	unknown []int // instances whose task the DAG does not have
 	tallies []tally
+	byIndex []map[int]int   // instances by map index, of the tasks in mapped groups
+	broken  map[string]bool // mapped groups that could not be expanded
 	skips   skipIndex
 	// failFast is set when the DAG stops at the first failure and has one.
 	failFast bool
@@ -88,6 +93,12 @@ func newEvaluation(g *Graph, s *RunSnapshot, now time.Time) *evaluation {
 			continue
 		}
 		e.byTask[task] = append(e.byTask[task], i)
+		if group := g.group[task]; group != "" && ti.MapIndex < 0 && ti.State == StateFailed {
+			if e.broken == nil {
+				e.broken = map[string]bool{}
+			}
+			e.broken[group] = true
+		}
 		if g.dag.FailFast && ti.State == StateFailed && !ignorable(&g.dag.Tasks[task]) {
 			e.failFast = true
 		}
@@ -140,9 +151,12 @@ func (e *evaluation) task(task int) {
 			}
 		}
 	}
-	v, why := e.verdict(task)
+	e.indexInstances(task)
+	verdict := e.verdicts(task)
 	for _, i := range instances {
-		if t.Mapped() && e.s.Instances[i].MapIndex < 0 {
+		index := e.s.Instances[i].MapIndex
+		v, why := verdict(index)
+		if index < 0 && e.g.mapped(task) {
 			v, why = e.withSources(task, v, why)
 		}
 		e.instance(task, i, v, why)
@@ -168,6 +182,8 @@ func (e *evaluation) instance(task, i int, v verdict, why string) {
 			e.set(i, StateUpstreamFailed, why)
 		case stopped:
 			e.set(i, StateSkipped, "fail_fast: another task failed")
+		case e.g.group[task] != "" && e.s.Instances[i].MapIndex < 0:
+			e.expandGroup(e.g.group[task])
 		case v == verdictRun && e.beyondSource(task, i):
 			e.set(i, StateRemoved, "its upstream made fewer values")
 		case v == verdictRun:
@@ -191,31 +207,69 @@ func (e *evaluation) instance(task, i int, v verdict, why string) {
 	}
 }
 
-// verdict is the trigger rule's answer for a task, with the condition that
-// setups above it succeeded.
-func (e *evaluation) verdict(task int) (verdict, string) {
-	rule := e.g.rules[task]
-	if len(e.g.up[task]) == 0 || rule == Always {
-		return verdictRun, "nothing to wait for"
+// verdicts gives the trigger rule's answer for the instances of a task, by map
+// index, with the condition that setups above it succeeded. Only in a mapped
+// group does it depend on the index.
+func (e *evaluation) verdicts(task int) func(mapIndex int) (verdict, string) {
+	if len(e.g.up[task]) == 0 || e.g.rules[task] == Always {
+		return func(int) (verdict, string) { return verdictRun, "nothing to wait for" }
 	}
-	if scope := e.g.scopes[task]; len(scope) > 0 {
-		var setups tally
-		for _, s := range scope {
-			setups.add(e.tallies[s])
+	var outer view
+	for _, u := range e.g.outer[task] {
+		outer.add(&e.g.dag.Tasks[u], e.tallies[u])
+	}
+	inside := len(e.g.inner[task]) > 0
+	further := func(into *view, own bool, count func(other int) tally) {
+		for _, s := range e.g.scopes[task] {
+			if e.g.sameGroup(task, s) == own {
+				into.above.add(count(s))
+			}
 		}
-		if v := judge(AllSuccess, setups, tally{}); v != verdictRun {
+		for _, b := range e.g.between[task] {
+			if e.g.sameGroup(task, b) == own {
+				into.between.add(count(b))
+			}
+		}
+	}
+	further(&outer, false, func(other int) tally { return e.tallies[other] })
+	for _, list := range [][]int{e.g.scopes[task], e.g.between[task]} {
+		inside = inside || slices.ContainsFunc(list, func(other int) bool { return e.g.sameGroup(task, other) })
+	}
+	if !inside {
+		v, why := e.judge(task, outer)
+		return func(int) (verdict, string) { return v, why }
+	}
+	return func(mapIndex int) (verdict, string) {
+		seen := outer
+		own := func(other int) tally { return e.tallyFor(other, mapIndex) }
+		for _, u := range e.g.inner[task] {
+			seen.add(&e.g.dag.Tasks[u], own(u))
+		}
+		further(&seen, true, own)
+		return e.judge(task, seen)
+	}
+}
+
+// view is what decides about a task: the direct upstream tasks, the setups among
+// them, the setups further above, and for a teardown the work before it.
+type view struct{ up, setups, above, between tally }
+
+func (v *view) add(t *Task, n tally) {
+	v.up.add(n)
+	if t.IsSetup {
+		v.setups.add(n)
+	}
+}
+
+func (e *evaluation) judge(task int, seen view) (verdict, string) {
+	if len(e.g.scopes[task]) > 0 {
+		if v := judge(AllSuccess, seen.above, tally{}); v != verdictRun {
 			return v, "a setup above it did not succeed"
 		}
 	}
-	var up, setups tally
-	for _, u := range e.g.up[task] {
-		up.add(e.tallies[u])
-		if e.g.dag.Tasks[u].IsSetup {
-			setups.add(e.tallies[u])
-		}
-	}
-	v := judge(rule, up, setups)
-	if v == verdictRun && !e.allDone(e.g.between[task]) {
+	rule := e.g.rules[task]
+	v := judge(rule, seen.up, seen.setups)
+	if v == verdictRun && !seen.between.done() {
 		return verdictWait, "work between its setup and it has not ended"
 	}
 	return v, "trigger rule " + string(rule)
@@ -303,7 +357,7 @@ func (e *evaluation) wakeBlockedRetries() {
 // progressing tells whether something in the run will move by itself; idle is
 // the number of waiting instances that are known not to.
 func (e *evaluation) progressing(idle int) bool {
-	if len(e.out.Expand) > 0 || e.held > 0 {
+	if len(e.out.Expand)+len(e.out.ExpandGroups) > 0 || e.held > 0 {
 		return true
 	}
 	active := 0

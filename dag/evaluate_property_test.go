@@ -45,7 +45,49 @@ func drawDAG(r *rapid.T) *dag.DAG {
 	perm := rapid.Permutation(tasks).Draw(r, "order in the file")
 	d := dagOf(perm...)
 	d.FailFast = rapid.IntRange(0, 4).Draw(r, "fail_fast") == 0
+	if rapid.IntRange(0, 2).Draw(r, "has a mapped group") == 0 {
+		drawGroup(r, d)
+	}
 	return d
+}
+
+// drawGroup puts some plain tasks of a DAG into a mapped group, over a list or
+// over what a task outside returns that no task of the group comes before: the
+// loader makes such a source an upstream of the group's first tasks.
+func drawGroup(r *rapid.T, d *dag.DAG) {
+	expand := &dag.Expand{Names: []string{"x"}, Args: map[string]dag.ExpandSource{"x": {Literal: []any{"a"}}}}
+	d.Groups = []dag.Group{{ID: "inner", ParentID: "g"}, {ID: "g", Expand: expand}}
+	source := ""
+	if rapid.Bool().Draw(r, "over a task") {
+		for i := range d.Tasks { // a task without upstream comes after nothing
+			if d.Task(d.Tasks[i].ID).Upstream == nil && source == "" {
+				source = d.Tasks[i].ID
+				expand.Args["x"] = dag.ExpandSource{XCom: source}
+			}
+		}
+	}
+	member := map[string]bool{}
+	for i := range d.Tasks {
+		t := &d.Tasks[i]
+		if t.Expand != nil || t.ID == source || rapid.Bool().Draw(r, "outside") {
+			continue
+		}
+		t.GroupID, member[t.ID] = rapid.SampledFrom([]string{"g", "inner"}).Draw(r, "group"), true
+		if t.TriggerRule == dag.Always {
+			t.TriggerRule = dag.AllDone
+		}
+	}
+	for i := range d.Tasks {
+		t := &d.Tasks[i]
+		root := member[t.ID] && source != ""
+		for _, u := range t.Upstream {
+			root = root && !member[u] && u != source
+		}
+		if root {
+			t.Upstream = append(t.Upstream, source)
+			sort.Strings(t.Upstream)
+		}
+	}
 }
 
 // outcomeOf draws what an attempt in a worker comes to.
@@ -103,6 +145,29 @@ func (w *world) expandAll(r *rapid.T, ids []string) {
 	}
 }
 
+// expandGroups does what the scheduler does with Decision.ExpandGroups.
+func (w *world) expandGroups(r *rapid.T, ids []string) {
+	for _, id := range ids {
+		n := rapid.IntRange(0, 3).Draw(r, "length of the group")
+		for _, member := range dag.TasksOfGroup(w.d, id) {
+			open := false
+			for _, ti := range w.snap.Instances {
+				open = open || ti.TaskID == member && ti.MapIndex < 0 && ti.State == dag.StateNone
+			}
+			switch {
+			case !open:
+			case n == 0:
+				w.ti(member, -1).State = dag.StateSkipped
+			default:
+				w.expand(member, make([]dag.State, n)...)
+				for i := range n {
+					w.ti(member, i).State = dag.StateNone
+				}
+			}
+		}
+	}
+}
+
 // TestEveryRunEnds drives random DAGs with random outcomes to the end and
 // watches what must always hold on the way.
 func TestEveryRunEnds(t *testing.T) {
@@ -128,7 +193,8 @@ func TestEveryRunEnds(t *testing.T) {
 				r.Fatalf("not settled in one call: then %v", changes(again))
 			}
 			w.expandAll(r, d.Expand)
-			if len(d.Expand) == 0 && !w.work(r, r) {
+			w.expandGroups(r, d.ExpandGroups)
+			if len(d.Expand)+len(d.ExpandGroups) == 0 && !w.work(r, r) {
 				r.Fatalf("nothing moves in a run that goes on: %v", w.snap.Instances)
 			}
 		}
@@ -162,6 +228,7 @@ func checkStarts(r *rapid.T, w *world, d dag.Decision) {
 	after := map[string]map[dag.State]int{}
 	total := map[string]int{}
 	next := map[int64]dag.State{}
+	alone := map[instanceID]dag.State{}
 	for _, tr := range d.Transitions {
 		next[tr.TaskInstanceID] = tr.To
 	}
@@ -170,6 +237,7 @@ func checkStarts(r *rapid.T, w *world, d dag.Decision) {
 		if to, ok := next[ti.ID]; ok {
 			s = to
 		}
+		alone[instanceID{ti.TaskID, ti.MapIndex}] = s
 		if after[ti.TaskID] == nil {
 			after[ti.TaskID] = map[dag.State]int{}
 		}
@@ -178,7 +246,7 @@ func checkStarts(r *rapid.T, w *world, d dag.Decision) {
 			total[ti.TaskID]++
 		}
 	}
-	check := func(id string) {
+	check := func(id string, index int) {
 		tk := w.d.Task(id)
 		rule := tk.TriggerRule
 		if tk.IsTeardown {
@@ -189,24 +257,36 @@ func checkStarts(r *rapid.T, w *world, d dag.Decision) {
 		}
 		c := counts{}
 		for _, u := range tk.Upstream {
-			c.s += after[u][dag.StateSuccess]
-			c.k += after[u][dag.StateSkipped]
-			c.f += after[u][dag.StateFailed]
-			c.u += after[u][dag.StateUpstreamFailed]
-			c.n += total[u]
+			seen, n := after[u], total[u]
+			if own, found := alone[instanceID{u, index}]; found && index >= 0 && sameMappedGroup(w.d, id, u) {
+				seen, n = map[dag.State]int{own: 1}, 1
+				if own == dag.StateRemoved {
+					n = 0
+				}
+			}
+			c.s += seen[dag.StateSuccess]
+			c.k += seen[dag.StateSkipped]
+			c.f += seen[dag.StateFailed]
+			c.u += seen[dag.StateUpstreamFailed]
+			c.n += n
 		}
 		if !ruleTable[rule].runs(c) {
-			r.Fatalf("%s starts with %s over %+v", id, rule, c)
+			r.Fatalf("%s[%d] starts with %s over %+v", id, index, rule, c)
 		}
 	}
 	for _, tr := range d.Transitions {
 		if tr.From == dag.StateNone && (tr.To == dag.StateScheduled || tr.To == dag.StateSuccess) {
-			check(tr.TaskID)
+			check(tr.TaskID, tr.MapIndex)
 		}
 	}
 	for _, id := range d.Expand {
-		check(id)
+		check(id, -1)
 	}
+}
+
+func sameMappedGroup(d *dag.DAG, a, b string) bool {
+	g := d.MappedGroup(d.Task(a))
+	return g != nil && g == d.MappedGroup(d.Task(b))
 }
 
 // checkRunState says again what decides a run, over the finished snapshot.
@@ -262,8 +342,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		second := dag.Evaluate(&d2, &s2, noon)
 		sort.Strings(first.Expand)
 		sort.Strings(second.Expand)
-		if fmt.Sprint(changes(first), first.Expand, first.State, first.Reason, first.NextAt) !=
-			fmt.Sprint(changes(second), second.Expand, second.State, second.Reason, second.NextAt) {
+		if fmt.Sprint(changes(first), first.Expand, first.ExpandGroups, first.State, first.Reason, first.NextAt) !=
+			fmt.Sprint(changes(second), second.Expand, second.ExpandGroups, second.State, second.Reason, second.NextAt) {
 			r.Fatalf("first %+v\nsecond %+v", first, second)
 		}
 	})

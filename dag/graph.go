@@ -25,6 +25,12 @@ type Graph struct {
 	between [][]int
 	// sources lists the tasks whose XComs a mapped task is expanded over.
 	sources [][]int
+	// group is the id of the mapped group that a task stands in, "" for none;
+	// inner are its upstream tasks in that group, outer the others.
+	group        []string
+	inner, outer [][]int
+	// waits lists, for a mapped group, what must end before it is expanded.
+	waits map[string][]int
 	// deciding marks the tasks whose states are the state of the run.
 	deciding []bool
 }
@@ -51,8 +57,12 @@ func NewGraph(d *DAG) *Graph {
 			}
 		}
 		g.rules[i] = ruleOf(t)
-		g.sources[i] = g.expandSources(t)
 	}
+	g.indexGroups()
+	for i := range d.Tasks {
+		g.sources[i] = g.expandSources(g.expandOf(i))
+	}
+	g.waits = g.groupWaits()
 	g.order = g.topological()
 	g.scopes, g.between = g.setupScopes()
 	g.markDeciding()
@@ -86,8 +96,8 @@ func ruleOf(t *Task) TriggerRule {
 // ignorable tells whether a task's failure leaves the run's state alone.
 func ignorable(t *Task) bool { return t.IsTeardown && !t.FailDagrunOnFail }
 
-func (g *Graph) expandSources(t *Task) []int {
-	if t.Expand == nil {
+func (g *Graph) expandSources(e *Expand) []int {
+	if e == nil {
 		return nil
 	}
 	var out []int
@@ -96,11 +106,11 @@ func (g *Graph) expandSources(t *Task) []int {
 			out = append(out, i)
 		}
 	}
-	for _, s := range t.Expand.Args {
+	for _, s := range e.Args {
 		add(s)
 	}
-	if t.Expand.Kwargs != nil {
-		add(*t.Expand.Kwargs)
+	if e.Kwargs != nil {
+		add(*e.Kwargs)
 	}
 	sort.Ints(out)
 	return out

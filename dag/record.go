@@ -148,6 +148,9 @@ type Decision struct {
 	// Expand lists mapped tasks whose sources are complete and whose instances
 	// are to be made now.
 	Expand []string
+	// ExpandGroups lists mapped groups whose sources are complete: the instances
+	// of all their tasks are to be made now.
+	ExpandGroups []string
 	// State and Reason are the run's next state; State is the present one when
 	// the run goes on.
 	State  RunState

@@ -11,7 +11,8 @@ type skipIndex struct {
 
 // indexSkips reads the skip lists of all instances that ended in success. A
 // mapped branch skips instances of its own map index; a task that is not
-// mapped it skips only when all its instances say so.
+// mapped, or is mapped with another group, it skips only when all its instances
+// say so.
 func indexSkips(g *Graph, s *RunSnapshot, byTask [][]int) skipIndex {
 	x := skipIndex{}
 	votes := map[[2]int]int{} // branch task, skipped task
@@ -25,14 +26,15 @@ func indexSkips(g *Graph, s *RunSnapshot, byTask [][]int) skipIndex {
 		}
 		for _, id := range ti.SkipTasks {
 			target, ok := g.index[id]
+			branch, known := g.index[ti.TaskID]
 			switch {
 			case !ok || g.dag.Tasks[target].IsTeardown:
 			case ti.MapIndex < 0:
 				x.whole[target] = true
-			case g.dag.Tasks[target].Mapped():
+			case g.dag.Tasks[target].Mapped() || known && g.sameGroup(branch, target):
 				x.single[[2]int{target, ti.MapIndex}] = true
 			default:
-				if branch, known := g.index[ti.TaskID]; known {
+				if known {
 					votes[[2]int{branch, target}]++
 				}
 			}

@@ -4,10 +4,14 @@ package dag
 // yet, with what the tasks that it takes its values from have to say: one that
 // failed leaves no values, so the mapped task is upstream_failed, and one that
 // was skipped has it skipped, whatever the trigger rule. A mapped source that
-// was expanded has the values of its successful instances, be there none.
+// was expanded has the values of its successful instances, be there none. A
+// mapped group that could not be expanded has one task that says so.
 func (e *evaluation) withSources(task int, v verdict, why string) (verdict, string) {
 	if v == verdictUpstreamFailed {
 		return v, why
+	}
+	if e.broken[e.g.group[task]] {
+		return verdictUpstreamFailed, "its group could not be expanded"
 	}
 	skipped := false
 	for _, source := range e.g.sources[task] {

@@ -28,6 +28,7 @@ func TaskEvents(
 		NextTryAt: nextTry, LogPath: logPath, At: at,
 	}
 	c.ofRun(run, d.Params, t.Params)
+	c.ofGroup(d, t, ti)
 	if e != nil {
 		c.Exception = CutText(strings.Join(strings.Fields(e.Error()), " "), maxException)
 		c.ErrorClass, c.ErrorCode = e.Class, e.Code
@@ -71,6 +72,25 @@ func (c *EventContext) ofRun(run Run, params ...map[string]any) {
 	if len(merged) > 0 {
 		c.Params, _ = MaskValues(merged).(map[string]any)
 	}
+}
+
+// ofGroup lays the values of a mapped group over the params.
+func (c *EventContext) ofGroup(d *DAG, t *Task, ti TaskInstance) {
+	if len(ti.Payload) == 0 || d.MappedGroup(t) == nil {
+		return
+	}
+	values, err := decodeExact(ti.Payload)
+	m, ok := values.(map[string]any)
+	if err != nil || !ok {
+		return
+	}
+	if m, ok = MaskValues(m).(map[string]any); !ok {
+		return
+	}
+	if c.Params == nil {
+		c.Params = map[string]any{}
+	}
+	maps.Copy(c.Params, m)
 }
 
 // stateAfter is the instance's state after an event of a kind: the events are

@@ -269,14 +269,15 @@ func (nopCloser) Close() error { return nil }
 
 // RenderArgs merges a mapped instance's payload over the task's arguments and
 // renders what the operator declares as templated. Values that come from expand
-// are not rendered again, as in Airflow.
+// are not rendered again, as in Airflow. Those of a mapped group are no arguments:
+// templates read them as params.
 func RenderArgs(r *render.Renderer, spec dag.OperatorSpec, d *dag.DAG, t *dag.Task, payload json.RawMessage) (map[string]any, error) {
 	args := make(map[string]any, len(t.Args))
 	for k, v := range t.Args {
 		args[k] = v
 	}
 	mapped := map[string]any{}
-	if len(payload) > 0 {
+	if len(payload) > 0 && d.MappedGroup(t) == nil {
 		if err := decodeJSON(payload, &mapped); err != nil {
 			return nil, fmt.Errorf("the instance's payload is not a JSON object: %w", err)
 		}

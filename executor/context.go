@@ -16,7 +16,7 @@ import (
 // renderer makes the template context of an attempt.
 func (w *Worker) renderer(ctx context.Context, in *Ending, log *logFile) (*render.Renderer, error) {
 	c := in.Claim
-	params, err := render.MergeParams(in.DAG, in.Task, c.Run.Conf)
+	params, err := render.InstanceParams(in.DAG, in.Task, c.Run.Conf, c.Payload)
 	if err != nil {
 		return nil, err
 	}

@@ -217,24 +217,31 @@ func collect(r *dag.Result, in Ending) *dag.TaskError {
 // cannot be: the mistake belongs to the task that made it, as in Airflow. Of a
 // mapped task every instance gives one value, so any will do.
 func expandable(in Ending, value json.RawMessage) *dag.TaskError {
-	if in.Task == nil || in.DAG == nil || in.Task.Mapped() || len(value) > 0 && (value[0] == '[' || value[0] == '{') {
+	if in.Task == nil || in.DAG == nil || in.Task.Mapped() || in.DAG.MappedGroup(in.Task) != nil || len(value) > 0 && (value[0] == '[' || value[0] == '{') {
 		return nil
 	}
 	if kind := reflect.ValueOf(in.Outcome.ReturnValue).Kind(); in.Task.DoXComPush && (kind == reflect.Slice || kind == reflect.Map) {
 		return nil // a nil one: written as null, and read as empty
 	}
+	what := ""
 	for i := range in.DAG.Tasks {
-		mapped := &in.DAG.Tasks[i]
-		if mapped.Expand == nil || !mapped.Expand.Over(in.Task.ID) {
-			continue
+		if mapped := &in.DAG.Tasks[i]; mapped.Expand != nil && mapped.Expand.Over(in.Task.ID) {
+			what = "task " + mapped.ID
 		}
-		found := "nothing"
-		if len(value) > 0 {
-			found = dag.CutText(string(value), 80)
-		}
-		e := fault.New(fault.CodeExpansionSource, fmt.Sprintf("task %s is expanded over what this task returns, and it returned %s", mapped.ID, found))
-		e.Hint = "return a list or a mapping"
-		return e
 	}
-	return nil
+	for i := range in.DAG.Groups {
+		if mapped := &in.DAG.Groups[i]; mapped.Expand != nil && mapped.Expand.Over(in.Task.ID) {
+			what = "group " + mapped.ID
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	found := "nothing"
+	if len(value) > 0 {
+		found = dag.CutText(string(value), 80)
+	}
+	e := fault.New(fault.CodeExpansionSource, fmt.Sprintf("%s is expanded over what this task returns, and it returned %s", what, found))
+	e.Hint = "return a list or a mapping"
+	return e
 }

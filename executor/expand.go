@@ -25,34 +25,72 @@ func (s *Scheduler) expand(ctx context.Context, run dag.Run, taskID string) erro
 	if task == nil || task.Expand == nil {
 		return fmt.Errorf("expand %s/%s: the version has no such mapped task", run.DagID, taskID)
 	}
-	payloads, err := s.payloads(ctx, d, task, run)
+	return s.expandOver(ctx, d, task, []*dag.Task{task}, run)
+}
+
+// expandGroup makes the instances of all tasks of a mapped group at once.
+func (s *Scheduler) expandGroup(ctx context.Context, run dag.Run, groupID string) error {
+	d, err := s.o.Catalog.Version(ctx, run.VersionID)
+	if err != nil {
+		return err
+	}
+	group := d.Group(groupID)
+	if group == nil || group.Expand == nil {
+		return fmt.Errorf("expand group %s of %s: the version has no such mapped group", groupID, run.DagID)
+	}
+	var tasks []*dag.Task
+	for i := range d.Tasks {
+		if d.MappedGroup(&d.Tasks[i]) == group && d.Tasks[i].Expand == nil {
+			tasks = append(tasks, &d.Tasks[i])
+		}
+	}
+	// The values are those that a task would get; messages say "task group NAME".
+	return s.expandOver(ctx, d, &dag.Task{ID: "group " + group.ID, Expand: group.Expand}, tasks, run)
+}
+
+// expandOver expands tasks over the values of one expansion.
+func (s *Scheduler) expandOver(ctx context.Context, d *dag.DAG, over *dag.Task, tasks []*dag.Task, run dag.Run) error {
+	payloads, err := s.payloads(ctx, d, over, run)
 	if err == nil {
-		_, err = s.o.Store.ExpandTask(ctx, run.ID, taskID, payloads)
+		ids := make([]string, len(tasks))
+		for i, t := range tasks {
+			ids[i] = t.ID
+		}
+		_, err = s.o.Store.ExpandTasks(ctx, run.ID, ids, payloads)
 		return err
 	}
 	var e *dag.TaskError
 	if !errors.As(err, &e) {
 		return err // the state database: try again
 	}
-	return s.sealExpansion(ctx, d, task, run, e)
+	// One letter tells of it: the group's other tasks follow.
+	for _, t := range tasks {
+		if sealed, err := s.sealExpansion(ctx, d, t, run, e); sealed || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *Scheduler) sealExpansion(ctx context.Context, d *dag.DAG, t *dag.Task, run dag.Run, e *dag.TaskError) error {
+// sealExpansion reports false when the task's instance is not there any more.
+func (s *Scheduler) sealExpansion(ctx context.Context, d *dag.DAG, t *dag.Task, run dag.Run, e *dag.TaskError) (bool, error) {
 	now, err := s.o.Store.Now(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
+	sealed := false
 	seal := func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event) {
+		sealed = true
 		return dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, Attempts: ti.TryNumber, At: now}),
 			dag.TaskEvents(d, t, ti, run, dag.EventFailure, e, nil, "", now)
 	}
 	s.o.Log.Error("a mapped task could not be expanded", "dag_id", run.DagID, "run_id", run.RunID, "task_id", t.ID,
 		"error_code", e.Code, "error", e.Message)
 	if err := s.o.Store.FailExpansion(ctx, run.ID, t.ID, seal); err != nil {
-		return err
+		return false, err
 	}
 	s.o.OutboxWake.Signal()
-	return nil
+	return sealed, nil
 }
 
 // payloads computes one JSON object an instance: the expanded values over the

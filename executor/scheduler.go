@@ -206,12 +206,18 @@ func (s *Scheduler) recovering(now time.Time) bool {
 func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (some bool, err error) {
 	for _, r := range runs {
 		s.tell(r)
-		for _, taskID := range r.Decision.Expand {
-			if e := s.expand(ctx, r.Run, taskID); e != nil {
-				err = errors.Join(err, fmt.Errorf("expand %s of %s/%s: %w", taskID, r.Run.DagID, r.Run.RunID, e))
-				continue
+		note := func(what string, e error) {
+			if e != nil {
+				err = errors.Join(err, fmt.Errorf("expand %s of %s/%s: %w", what, r.Run.DagID, r.Run.RunID, e))
+				return
 			}
 			some = true
+		}
+		for _, taskID := range r.Decision.Expand {
+			note(taskID, s.expand(ctx, r.Run, taskID))
+		}
+		for _, groupID := range r.Decision.ExpandGroups {
+			note(groupID, s.expandGroup(ctx, r.Run, groupID))
 		}
 	}
 	return some, err

@@ -47,6 +47,10 @@ type SchedulerStore interface {
 	// a mapped task by one instance a payload, or marks it skipped when there is
 	// none. It reports false when the instance is not there any more.
 	ExpandTask(ctx context.Context, runID int64, taskID string, payloads []json.RawMessage) (bool, error)
+	// ExpandTasks does the same for several tasks over the same payloads, in one
+	// transaction: those of a mapped group. It reports false when no instance of
+	// them is to be expanded any more.
+	ExpandTasks(ctx context.Context, runID int64, taskIDs []string, payloads []json.RawMessage) (bool, error)
 	// FailExpansion seals a mapped task whose sources could not be read. seal
 	// makes the letter and the events of the attempt that the store counts for
 	// it; it is pure and may be called again when the transaction is repeated.

@@ -56,9 +56,13 @@ func (a *App) TestTask(ctx context.Context, r TaskTestRequest) (TaskTestReport, 
 		return TaskTestReport{}, &dag.Error{Code: dag.ErrNotFound, Op: "test " + d.ID + " " + r.TaskID,
 			Err: fmt.Errorf("the DAG has no such task"), Hint: "it has " + strings.Join(ids, ", ")}
 	}
-	if task.Mapped() && r.Payload == nil {
+	expand := task.Expand
+	if group := d.MappedGroup(task); group != nil {
+		expand = group.Expand
+	}
+	if expand != nil && r.Payload == nil {
 		return TaskTestReport{}, &dag.Error{Code: dag.ErrInvalid, Op: "test " + d.ID + " " + r.TaskID,
-			Err: fmt.Errorf("the task is mapped over %s", strings.Join(task.Expand.Names, ", ")), Hint: "give the values of one instance with --payload '{...}'"}
+			Err: fmt.Errorf("the task is mapped over %s", strings.Join(expand.Names, ", ")), Hint: "give the values of one instance with --payload '{...}'"}
 	}
 	now := a.o.Clock.Now()
 	if r.LogicalDate == nil {

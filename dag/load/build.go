@@ -172,6 +172,7 @@ func (b *builder) build(id string) *dag.DAG {
 	b.d.Callbacks = b.dagCallbacks()
 	b.readGroups()
 	b.readTasks()
+	b.readGroupExpands()
 	b.link()
 	b.finishDates()
 	b.checkDAG()

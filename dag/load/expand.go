@@ -35,7 +35,7 @@ func (b *builder) readExpand(t *taskDraft) {
 		b.readPartial(t, e, partial)
 	}
 	if !kwargs.null() {
-		if src, ok := b.expandSource(t, kwargs, t.sub("expand_kwargs"), nil); ok {
+		if src, ok := b.expandSource(&t.deps, kwargs, t.sub("expand_kwargs"), nil); ok {
 			e.Kwargs = &src
 			b.checkKwargs(t, kwargs)
 		}
@@ -65,7 +65,7 @@ func (b *builder) readExpandArgs(t *taskDraft, e *dag.Expand, args *node) {
 			continue
 		}
 		delete(t.task.Args, f.name) // an inherited default gives way
-		src, ok := b.expandSource(t, f.val, p, spec)
+		src, ok := b.expandSource(&t.deps, f.val, p, spec)
 		if !ok {
 			continue
 		}
@@ -105,13 +105,13 @@ func (b *builder) mappable(t *taskDraft, f field, path string) *dag.Field {
 }
 
 // expandSource reads where the values come from.
-func (b *builder) expandSource(t *taskDraft, n *node, path string, f *dag.Field) (dag.ExpandSource, bool) {
+func (b *builder) expandSource(deps *[]dep, n *node, path string, f *dag.Field) (dag.ExpandSource, bool) {
 	switch n.kind {
 	case listNode:
 		return b.literalList(n, path, f)
 	case mapNode:
 		if n.get("xcom") != nil && len(n.without("xcom", "key").fields) == 0 {
-			return b.xcomSource(t, n, path)
+			return b.xcomSource(deps, n, path)
 		}
 		if n.get("glob") != nil && len(n.fields) == 1 {
 			text, ok := b.rep.text(n.get("glob"), join(path, "glob"))
@@ -119,7 +119,7 @@ func (b *builder) expandSource(t *taskDraft, n *node, path string, f *dag.Field)
 		}
 		if name := n.get("__type__"); name != nil {
 			if args := n.get("__args__"); (className(name.text) == "XComArg" || className(name.text) == "PlainXComArg") && args != nil && args.kind == listNode && len(args.items) == 1 {
-				return b.taskSource(t, args.items[0], path, args.items[0].text, "")
+				return b.taskSource(deps, args.items[0], path, args.items[0].text, "")
 			}
 			b.rep.err(n, path, codeExpand, "objects of "+quote(name.text)+" cannot be expanded over", expandForms)
 			return dag.ExpandSource{}, false
@@ -136,14 +136,14 @@ func (b *builder) expandSource(t *taskDraft, n *node, path string, f *dag.Field)
 			if len(m) > 2 {
 				key = m[2]
 			}
-			return b.taskSource(t, n, path, m[1], key)
+			return b.taskSource(deps, n, path, m[1], key)
 		}
 	}
 	b.rep.err(n, path, codeExpand, quote(n.text)+" cannot be expanded over", expandForms)
 	return dag.ExpandSource{}, false
 }
 
-func (b *builder) xcomSource(t *taskDraft, n *node, path string) (dag.ExpandSource, bool) {
+func (b *builder) xcomSource(deps *[]dep, n *node, path string) (dag.ExpandSource, bool) {
 	name, ok := b.rep.text(n.get("xcom"), join(path, "xcom"))
 	if !ok {
 		return dag.ExpandSource{}, false
@@ -157,18 +157,18 @@ func (b *builder) xcomSource(t *taskDraft, n *node, path string) (dag.ExpandSour
 			return dag.ExpandSource{}, false
 		}
 	}
-	return b.taskSource(t, n.get("xcom"), join(path, "xcom"), name, key)
+	return b.taskSource(deps, n.get("xcom"), join(path, "xcom"), name, key)
 }
 
 // taskSource points at another task's XCom, which makes that task an upstream
 // one.
-func (b *builder) taskSource(t *taskDraft, n *node, path, name, key string) (dag.ExpandSource, bool) {
+func (b *builder) taskSource(deps *[]dep, n *node, path, name, key string) (dag.ExpandSource, bool) {
 	source := b.byID[name]
 	if source == nil {
 		b.rep.err(n, path, codeUnknownDep, "there is no task "+quote(name)+" to expand over", b.rep.didYouMeanOf(name, b.taskNames))
 		return dag.ExpandSource{}, false
 	}
-	t.deps = append(t.deps, dep{at: n, path: path, name: name})
+	*deps = append(*deps, dep{at: n, path: path, name: name})
 	if key == dag.XComReturnValue {
 		key = ""
 	}

@@ -96,9 +96,8 @@ func newKeyTables() keyTables {
 	t.task.add(refused, "write task_group_name", "task_group group group_name")
 	t.defaultArgs.add(used, "", "timezone")
 
-	t.group.add(used, "", "group_name tooltip dependencies parent_group_name default_args prefix_group_id")
+	t.group.add(used, "", "group_name tooltip dependencies parent_group_name default_args prefix_group_id expand expand_kwargs partial")
 	t.group.add(ignored, "", "ui_color ui_fgcolor add_suffix_on_collision group_display_name")
-	t.group.add(refused, "expand the tasks of the group one by one", "expand partial expand_kwargs")
 
 	t.policy.add(used, "", "max_retries backoff_base backoff_max min_delay jitter on max_crashes max_throttle_time")
 	return t

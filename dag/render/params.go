@@ -60,6 +60,25 @@ func MergeParams(d *dag.DAG, t *dag.Task, conf json.RawMessage) (map[string]any,
 	return out, nil
 }
 
+// InstanceParams gives the params that a task instance sees: those of its run,
+// and over them the values of its mapped group, whose instances differ by
+// nothing else. payload is the instance's JSON object, empty for none.
+func InstanceParams(d *dag.DAG, t *dag.Task, conf, payload json.RawMessage) (map[string]any, error) {
+	out, err := MergeParams(d, t, conf)
+	if err != nil || d == nil || t == nil || len(payload) == 0 || d.MappedGroup(t) == nil {
+		return out, err
+	}
+	v, err := decode(payload)
+	values, isMap := v.(map[string]any)
+	if err != nil || !isMap {
+		return nil, invalidParams("write it as a JSON object: {\"name\": \"value\"}", errors.New("the values of the mapped group are not a JSON object"))
+	}
+	for k, x := range values {
+		out[k] = x
+	}
+	return out, nil
+}
+
 func invalidParams(hint string, err error) error {
 	return &dag.Error{Code: dag.ErrInvalid, Op: "params", Hint: hint, Err: err}
 }

@@ -57,7 +57,7 @@ func (s *Store) Clear(ctx context.Context, r dag.ClearRequest) ([]dag.TaskInstan
 }
 
 // toClear locks the instances that a request means. Those that have not begun
-// anything need no clearing.
+// anything need no clearing, and those that an expansion left over have no work.
 func (t *tx) toClear(ctx context.Context, runID int64, r dag.ClearRequest) ([]instanceRow, error) {
 	var c condition
 	c.add("dag_run_id = ?", runID)
@@ -76,6 +76,7 @@ func (t *tx) toClear(ctx context.Context, runID int64, r dag.ClearRequest) ([]in
 		c.add("state = 'running'")
 	}
 	c.add("state NOT IN ('none', 'restarting')")
+	c.add("NOT (state = 'removed' AND map_index >= 0)")
 	var rows []instanceRow
 	err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+" FROM task_instance"+c.where()+" ORDER BY id"+t.s.db.ForUpdate(), c.args...)
 	return rows, err
@@ -129,6 +130,9 @@ func (t *tx) clear(ctx context.Context, run *runRow, rows []instanceRow) error {
 		return err
 	}
 	if _, err := b.run(ctx, t); err != nil {
+		return err
+	}
+	if err := t.refold(ctx, run, def, rows); err != nil {
 		return err
 	}
 	if !dag.RunState(run.State).Finished() {

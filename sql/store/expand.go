@@ -36,21 +36,36 @@ func (t *tx) unexpanded(ctx context.Context, runID int64, taskID string) (*insta
 // payload, or marks it skipped when there is none. It reports false when the
 // instance is not there any more: somebody else expanded it.
 func (s *Store) ExpandTask(ctx context.Context, runID int64, taskID string, payloads []json.RawMessage) (bool, error) {
+	return s.ExpandTasks(ctx, runID, []string{taskID}, payloads)
+}
+
+// ExpandTasks expands several tasks over the same payloads in one transaction:
+// those of a mapped group. Tasks that have no unexpanded instance are left as
+// they are; it reports false when that is so for all.
+func (s *Store) ExpandTasks(ctx context.Context, runID int64, taskIDs []string, payloads []json.RawMessage) (bool, error) {
 	done := false
-	err := s.write(ctx, "expand task "+taskID, func(ctx context.Context, t *tx) error {
+	err := s.write(ctx, "expand "+strings.Join(taskIDs, ", "), func(ctx context.Context, t *tx) error {
 		done = false
-		row, err := t.unexpanded(ctx, runID, taskID)
-		if err != nil || row == nil {
-			return err
+		for _, taskID := range taskIDs {
+			row, err := t.unexpanded(ctx, runID, taskID)
+			if err != nil {
+				return err
+			}
+			if row == nil {
+				continue
+			}
+			done = true
+			if len(payloads) == 0 {
+				_, err = t.move(ctx, change{dag.StateNone, dag.StateSkipped}, []int64{row.ID})
+			} else {
+				err = t.expand(ctx, row, payloads)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		done = true
-		if len(payloads) == 0 {
-			_, err = t.move(ctx, change{dag.StateNone, dag.StateSkipped}, []int64{row.ID})
-		} else {
-			err = t.expand(ctx, row, payloads)
-		}
-		if err != nil {
-			return err
+		if !done {
+			return nil
 		}
 		return t.wakeRuns(ctx, []int64{runID})
 	})
@@ -58,23 +73,78 @@ func (s *Store) ExpandTask(ctx context.Context, runID int64, taskID string, payl
 }
 
 // expand makes the first instance of the row that is there, which keeps its
-// history, and adds the others.
+// history, brings back those of an earlier expansion, and adds the others. What
+// the earlier one had beyond the payloads stays removed.
 func (t *tx) expand(ctx context.Context, row *instanceRow, payloads []json.RawMessage) error {
-	if _, err := t.exec(ctx, "UPDATE task_instance SET map_index = 0, payload = ?, updated_at = ? WHERE id = ?",
-		jsonText(payloads[0]), t.at, row.ID); err != nil {
+	earlier, err := t.earlier(ctx, row)
+	if err != nil {
 		return err
 	}
-	rest := payloads[1:]
-	for start, n := 0, 0; start < len(rest); start += n {
+	ids, of := []int64{row.ID}, []*instanceRow{row}
+	taken := map[int]bool{0: true}
+	for i := range earlier {
+		e := &earlier[i]
+		if e.MapIndex >= len(payloads) {
+			continue
+		}
+		taken[e.MapIndex] = true
+		if e.State == string(dag.StateRemoved) && e.ID != row.ID {
+			ids, of = append(ids, e.ID), append(of, e)
+		} else if e.ID == row.ID {
+			row.Payload = e.Payload
+		}
+	}
+	for start := 0; start < len(ids); start += chunk {
+		end := min(start+chunk, len(ids))
+		b := newBulk("task_instance", ids[start:end])
+		for i, old := range of[start:end] {
+			index := max(0, old.MapIndex)
+			payload := jsonText(payloads[index])
+			b.set(i, "map_index", index)
+			b.set(i, "payload", payload)
+			b.set(i, "state", string(dag.StateNone))
+			b.set(i, "start_date", nil)
+			b.set(i, "end_date", nil)
+			b.set(i, "updated_at", t.at)
+			if old.Payload != nil && *old.Payload != payload {
+				// Other work: what the old value's attempts did must not be taken for it.
+				b.set(i, "generation", old.Generation+1)
+			}
+		}
+		if _, err := b.run(ctx, t); err != nil {
+			return err
+		}
+	}
+	var fresh []int
+	for i := range payloads {
+		if !taken[i] {
+			fresh = append(fresh, i)
+		}
+	}
+	return t.insertMapped(ctx, row, fresh, payloads)
+}
+
+// earlier lists the instances of a mapped task with their payloads: the
+// unexpanded one, and after a clear those of the expansion before it.
+func (t *tx) earlier(ctx context.Context, row *instanceRow) ([]instanceRow, error) {
+	var rows []instanceRow
+	err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+", payload FROM task_instance WHERE dag_run_id = ? AND task_id = ? ORDER BY id"+
+		t.s.db.ForUpdate(), row.DagRunID, row.TaskID)
+	return rows, err
+}
+
+// insertMapped adds instances of a mapped task for some map indexes.
+func (t *tx) insertMapped(ctx context.Context, row *instanceRow, indexes []int, payloads []json.RawMessage) error {
+	for start, n := 0, 0; start < len(indexes); start += n {
 		// A statement holds some payloads, and not more than a packet does.
 		size := 0
-		for n = 0; start+n < len(rest) && n < chunk && (n == 0 || size+len(rest[start+n]) < 1<<20); n++ {
-			size += len(rest[start+n])
+		for n = 0; start+n < len(indexes) && n < chunk && (n == 0 || size+len(payloads[indexes[start+n]]) < 1<<20); n++ {
+			size += len(payloads[indexes[start+n]])
 		}
 		args := make([]any, 0, 15*n)
-		for i, p := range rest[start : start+n] {
-			args = append(args, row.DagRunID, row.DagID, row.RunID, row.TaskID, row.MaxTries, row.Operator, row.Queue, row.Pool, row.PoolSlots,
-				row.PriorityWeight, -row.PriorityWeight, row.VersionID, t.at, start+i+1, jsonText(p))
+		for _, i := range indexes[start : start+n] {
+			args = append(args, row.DagRunID, row.DagID, row.RunID, row.TaskID, row.MaxTries-row.TryNumber, row.Operator, row.Queue, row.Pool, row.PoolSlots,
+				row.PriorityWeight, -row.PriorityWeight, row.VersionID, t.at, i, jsonText(payloads[i]))
 		}
 		line := "(" + dialect.Marks(15) + ", 'none', 0, 0, 0, 0, 0, '', '')"
 		if _, err := t.exec(ctx, instanceInsert+strings.Repeat(line+",", n-1)+line, args...); err != nil {

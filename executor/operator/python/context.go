@@ -13,7 +13,7 @@ import (
 // contextOf is what a callable can ask for by the names of its parameters, in
 // Airflow's names. Dates become datetime objects in the runner.
 func contextOf(t *operator.Task) (map[string]any, error) {
-	params, err := render.MergeParams(t.DAG, t.Def, t.Run.Conf)
+	params, err := render.InstanceParams(t.DAG, t.Def, t.Run.Conf, t.TI.Payload)
 	if err != nil {
 		return nil, err
 	}
