@@ -145,6 +145,7 @@ func newGauge() *gauge {
 func (*gauge) Spec() dag.OperatorSpec {
 	return dag.OperatorSpec{Name: "gauge", Doc: "Counts.", Fields: []dag.Field{
 		{Name: "meet", Type: dag.FieldInt, Mappable: true, Doc: "How many must have run at once."}, {Name: "touch", Type: dag.FieldString, Doc: "File to make."},
+		{Name: "say", Type: dag.FieldString, Templated: true, Doc: "What to return instead of the map index."},
 		{Name: "n", Type: dag.FieldAny, Mappable: true, Doc: "What it is mapped over."},
 	}}
 }
@@ -179,6 +180,9 @@ func (g *gauge) Run(_ context.Context, t *operator.Task) dag.Outcome {
 			n = t.TI.PoolSlots
 		}
 		g.now[k] -= n
+	}
+	if text, ok := t.Args["say"].(string); ok {
+		return dag.Success(text)
 	}
 	return dag.Success(t.TI.MapIndex)
 }
