@@ -19,7 +19,7 @@ const maxException = 1 << 10
 func TaskEvents(
 	d *DAG, t *Task, ti TaskInstance, run Run, kind EventKind, e *TaskError, nextTry *time.Time, logPath string, at time.Time,
 ) []Event {
-	if d == nil || t == nil {
+	if d == nil || t == nil || len(t.Callbacks.For(kind)) == 0 {
 		return nil
 	}
 	c := EventContext{
@@ -46,6 +46,9 @@ func RunEvents(d *DAG, run Run, state RunState, reason string, at time.Time) []E
 	kind := EventSuccess
 	if state == RunFailed {
 		kind = EventFailure
+	}
+	if len(d.Callbacks.For(kind)) == 0 {
+		return nil
 	}
 	key := TaskInstanceKey{DagID: run.DagID, RunID: run.RunID, MapIndex: -1}
 	c := EventContext{

@@ -52,8 +52,7 @@ func (t *tx) claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error) 
 	if p.OnlyRun != 0 {
 		c.add("dag_run_id = ?", p.OnlyRun)
 	}
-	var rows []instanceRow
-	err := t.SelectContext(ctx, &rows, "SELECT "+instanceColumns+", payload FROM task_instance"+t.force("k_claim")+c.where()+
+	rows, err := instances(ctx, t, claimColumns, "task_instance"+t.force("k_claim"), c.where()+
 		" ORDER BY claim_rank, id LIMIT ?"+t.s.db.SkipLocked(), append(c.args, p.N)...)
 	if err != nil || len(rows) == 0 {
 		return nil, err

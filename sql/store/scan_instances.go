@@ -25,23 +25,38 @@ func resultColumns(r *instanceRow) (string, []any) {
 			&r.CrashCount, &r.Generation, &r.ThrottledUS, &r.Fence, &r.Queue, &r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
 }
 
-// instances reads rows of a column set. from is the table, tail what follows it.
-func instances(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args ...any) ([]instanceRow, error) {
-	// Each row is read into the same place and then copied.
+// claimColumns is all that a worker is given.
+func claimColumns(r *instanceRow) (string, []any) {
+	return instanceColumns + ", payload",
+		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.MaxTries, &r.FailureCount,
+			&r.CrashCount, &r.Generation, &r.ThrottledUS, &r.Fence, &r.Operator, &r.Queue, &r.Pool, &r.PoolSlots, &r.PriorityWeight,
+			&r.SkipTasks, &r.VersionID, &r.WorkerID, &r.Hostname, &r.ScheduledAt, &r.QueuedAt, &r.StartDate, &r.EndDate, &r.NextTryAt,
+			&r.LeaseUntil, &r.FirstFailedAt, &r.UpdatedAt, &r.Payload}
+}
+
+// eachInstance reads rows of a column set. from is the table, tail what follows
+// it. Each row is read into the same place, which each must not keep.
+func eachInstance(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args []any, each func(r *instanceRow)) error {
 	var r instanceRow
 	columns, targets := set(&r)
 	rows, err := q.QueryContext(ctx, "SELECT "+columns+" FROM "+from+tail, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = rows.Close() }()
-	var out []instanceRow
 	for rows.Next() {
 		r = instanceRow{}
 		if err := rows.Scan(targets...); err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, r)
+		each(&r)
 	}
-	return out, rows.Err()
+	return rows.Err()
+}
+
+// instances is eachInstance into a list.
+func instances(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args ...any) ([]instanceRow, error) {
+	var out []instanceRow
+	err := eachInstance(ctx, q, set, from, tail, args, func(r *instanceRow) { out = append(out, *r) })
+	return out, err
 }

@@ -124,14 +124,17 @@ func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
 	}
 	slices.Sort(ids)
 	in, args := t.s.among(ids)
-	rows, err := instances(ctx, t, scheduleColumns, "task_instance", " WHERE dag_run_id IN "+in+" ORDER BY dag_run_id, task_id, map_index", args...)
+	err := eachInstance(ctx, t, scheduleColumns, "task_instance", " WHERE dag_run_id IN "+in+" ORDER BY dag_run_id, task_id, map_index", args,
+		func(row *instanceRow) {
+			r := byID[row.DagRunID]
+			if r.held == nil && r.def != nil {
+				r.held = make([]dag.TaskInstance, 0, len(r.def.Tasks))
+			}
+			row.DagID, row.RunID, row.VersionID = r.run.DagID, r.run.RunID, r.run.VersionID
+			r.held = append(r.held, row.model())
+		})
 	if err != nil {
 		return err
-	}
-	for i := range rows {
-		r := byID[rows[i].DagRunID]
-		rows[i].DagID, rows[i].RunID, rows[i].VersionID = r.run.DagID, r.run.RunID, r.run.VersionID
-		r.held = append(r.held, rows[i].model())
 	}
 	for _, r := range runs {
 		if err := t.loadPast(ctx, r); err != nil {
