@@ -31,13 +31,22 @@ func LogPath(k dag.TaskInstanceKey, try int) string {
 	return strings.Join(append(parts, fmt.Sprintf("attempt=%d.log", try)), "/")
 }
 
+// maxName is the most bytes of an id that go into a file name, which may have
+// 255 and has more parts.
+const maxName = 200
+
 func safeName(s string) string {
-	return strings.Map(func(r rune) rune {
+	name := strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r < ' ' {
 			return '_'
 		}
 		return r
 	}, s)
+	if len(name) <= maxName {
+		return name
+	}
+	// What was cut off may be all that tells two ids apart.
+	return strings.ToValidUTF8(name[:maxName-17], "") + "-" + dag.PayloadHash([]byte(s))[:16]
 }
 
 // logFile is the log of one attempt. It keeps memory and disk bounded whatever

@@ -88,3 +88,27 @@ func TestLogOfASilentStepIsNoFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "begins\nout\nends\n", string(got))
 }
+
+// TestLogsOfLongIDs: an id may have 250 characters, of four bytes each, and a
+// file name 255 bytes.
+func TestLogsOfLongIDs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long := strings.Repeat("\U0001F600", 250)
+	seen := map[string]bool{}
+	for _, k := range []dag.TaskInstanceKey{
+		{DagID: long, RunID: long, TaskID: long, MapIndex: 1}, {DagID: long, RunID: long, TaskID: long + "b", MapIndex: 1},
+		{DagID: strings.Repeat("d", 250), RunID: "../" + strings.Repeat("r", 247), TaskID: strings.Repeat("t", 250), MapIndex: -1},
+	} {
+		path := LogPath(k, 1)
+		require.False(t, seen[path])
+		seen[path] = true
+		log := attemptLog(dir, path, 0)
+		_, err := log.Write([]byte("x"))
+		require.NoError(t, err)
+		require.NoError(t, log.Close())
+		require.FileExists(t, filepath.Join(dir, path))
+	}
+	_, err := os.MkdirTemp(dir, "airlock-"+safeName(long)+"-")
+	require.NoError(t, err)
+}
