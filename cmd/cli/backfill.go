@@ -42,15 +42,9 @@ func (c backfillCreateCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	row, err := s.stored(ctx, c.DagID)
+	row, err := s.runnable(ctx, "backfill", c.DagID)
 	if err != nil {
 		return err
-	}
-	if row.IsStale {
-		return &dag.Error{
-			Code: dag.ErrConflict, Op: "backfill " + c.DagID, Err: fmt.Errorf("its file is gone or broken: %s", row.StaleReason),
-			Hint: "`airlock dags validate` shows what is wrong",
-		}
 	}
 	made, dates, err := s.backfill(ctx, row, dag.Backfill{
 		DagID: c.DagID, From: *from, To: *to, MaxActiveRuns: c.MaxRuns, Reprocess: dag.ReprocessBehavior(c.Reprocess),

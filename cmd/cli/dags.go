@@ -106,6 +106,19 @@ func (s *session) dag(ctx context.Context, id string) (*dag.DAG, found, error) {
 	return d, f, err
 }
 
+// runnable is stored for a command that makes runs: op is its verb. A DAG whose
+// file is gone or broken is an error.
+func (s *session) runnable(ctx context.Context, op, id string) (dag.DAGRow, error) {
+	row, err := s.stored(ctx, id)
+	if err == nil && row.IsStale {
+		err = &dag.Error{
+			Code: dag.ErrConflict, Op: op + " " + id, Err: fmt.Errorf("its file is gone or broken: %s", row.StaleReason),
+			Hint: "`airlock dags validate` shows what is wrong",
+		}
+	}
+	return row, err
+}
+
 // stored finds a DAG's row and, when the state database has none yet, brings
 // the database in step with the folder first.
 func (s *session) stored(ctx context.Context, id string) (dag.DAGRow, error) {

@@ -79,15 +79,9 @@ func (c dagsTriggerCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	row, err := s.stored(ctx, c.DagID)
+	row, err := s.runnable(ctx, "trigger", c.DagID)
 	if err != nil {
 		return err
-	}
-	if row.IsStale {
-		return &dag.Error{
-			Code: dag.ErrConflict, Op: "trigger " + c.DagID, Err: fmt.Errorf("its file is gone or broken: %s", row.StaleReason),
-			Hint: "`airlock dags validate` shows what is wrong",
-		}
 	}
 	run, err := s.makeRun(ctx, row, executor.ManualRunRequest{RunID: c.RunID, LogicalDate: date, Conf: conf, Note: c.Note, TriggeredBy: "cli"})
 	if err != nil {

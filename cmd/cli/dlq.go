@@ -90,12 +90,7 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 		col("dag_id", func(l dag.DeadLetter) any { return l.DagID }),
 		col("run_id", func(l dag.DeadLetter) any { return l.RunID }),
 		col("task_id", func(l dag.DeadLetter) any { return l.TaskID }),
-		col("map_index", func(l dag.DeadLetter) any {
-			if l.MapIndex < 0 {
-				return nil
-			}
-			return l.MapIndex
-		}),
+		col("map_index", func(l dag.DeadLetter) any { return mapIndex(l.TaskInstanceKey) }),
 		col("error_class", func(l dag.DeadLetter) any { return string(l.ErrorClass) }),
 		col("error_code", func(l dag.DeadLetter) any { return l.ErrorCode }),
 		col("attempt_count", func(l dag.DeadLetter) any { return l.AttemptCount }),

@@ -113,18 +113,21 @@ func printInstances(w io.Writer, format string, instances []dag.TaskInstance) er
 		col("dag_id", func(i dag.TaskInstance) any { return i.DagID }),
 		col("run_id", func(i dag.TaskInstance) any { return i.RunID }),
 		col("task_id", func(i dag.TaskInstance) any { return i.TaskID }),
-		col("map_index", func(i dag.TaskInstance) any {
-			if i.MapIndex < 0 {
-				return nil
-			}
-			return i.MapIndex
-		}),
+		col("map_index", func(i dag.TaskInstance) any { return mapIndex(i.TaskInstanceKey) }),
 		col("state", func(i dag.TaskInstance) any { return string(i.State) }),
 		col("try_number", func(i dag.TaskInstance) any { return i.TryNumber }),
 		col("start_date", func(i dag.TaskInstance) any { return i.StartDate }),
 		col("end_date", func(i dag.TaskInstance) any { return i.EndDate }),
 		col("next_try_at", func(i dag.TaskInstance) any { return i.NextTryAt }),
 	)
+}
+
+// mapIndex is nil for an instance of a task that is not mapped.
+func mapIndex(k dag.TaskInstanceKey) any {
+	if k.MapIndex < 0 {
+		return nil
+	}
+	return k.MapIndex
 }
 
 type tasksLogsCmd struct {
