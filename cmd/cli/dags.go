@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,7 +114,7 @@ func (s *session) runnable(ctx context.Context, op, id string) (dag.DAGRow, erro
 	row, err := s.stored(ctx, id)
 	if err == nil && row.IsStale {
 		err = &dag.Error{
-			Code: dag.ErrConflict, Op: op + " " + id, Err: fmt.Errorf("its file is gone or broken: %s", row.StaleReason),
+			Code: dag.ErrConflict, Op: op + " " + id, Err: errors.New(cmp.Or(row.StaleReason, "its file is gone or broken")),
 			Hint: "`airlock dags validate` shows what is wrong",
 		}
 	}
