@@ -1,6 +1,7 @@
 package dag_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,4 +131,23 @@ func TestGroupsInsideEachOtherDoNotHang(t *testing.T) {
 	d.Groups[1].ParentID, d.Groups[1].Expand = "h", nil
 	require.Nil(t, d.MappedGroup(&d.Tasks[0]))
 	require.NotPanics(t, func() { newWorld(d).decide() })
+}
+
+func TestEventsOfAMappedGroupHaveItsValues(t *testing.T) {
+	t.Parallel()
+	d, tk, ti, run := eventParts()
+	d.Groups = []dag.Group{{ID: "g", Expand: &dag.Expand{Names: []string{"clip"}}}}
+	d.Params = map[string]any{"clip": "none", "shop": "7"}
+	ti.Payload = json.RawMessage(`{"clip": "c1", "password": "secret"}`)
+	params := func() map[string]any {
+		var c dag.EventContext
+		require.NoError(t, json.Unmarshal(dag.TaskEvents(d, tk, ti, run, dag.EventSuccess, nil, nil, "", noon)[0].Context, &c))
+		return c.Params
+	}
+	require.Equal(t, map[string]any{"clip": "none", "shop": "7"}, params(), "the payload of another task is its arguments")
+	tk.GroupID = "g"
+	got := params()
+	require.Equal(t, "c1", got["clip"])
+	require.Equal(t, "7", got["shop"])
+	require.NotEqual(t, "secret", got["password"])
 }

@@ -94,8 +94,10 @@ func (t *tx) expand(ctx context.Context, row *instanceRow, payloads []json.RawMe
 			row.Payload = e.Payload
 		}
 	}
-	for start := 0; start < len(ids); start += chunk {
-		end := min(start+chunk, len(ids))
+	for start, end := 0, 0; start < len(ids); start = end {
+		for size := 0; end < len(ids) && end-start < chunk && (end == start || size < 1<<20); end++ { // as in insertMapped
+			size += len(payloads[max(0, of[end].MapIndex)])
+		}
 		b := newBulk("task_instance", ids[start:end])
 		for i, old := range of[start:end] {
 			index := max(0, old.MapIndex)
