@@ -134,6 +134,9 @@ ends:
 	h.ok("dags", "trigger", "ends")
 	until(t, db, 3, "SELECT COUNT(*) FROM dead_letter")
 	require.Eventually(t, func() bool { _, err := os.Stat(said + ".lost"); return err == nil }, patience, 20*time.Millisecond)
+	// A process that dies between a delivery and its record delivers again: here
+	// the deliveries are recorded first.
+	until(t, db, 3, "SELECT COUNT(*) FROM callback_event WHERE status = 'delivered'")
 	p.kill()
 	h.start("standalone")
 	until(t, db, 4, "SELECT COUNT(*) FROM dead_letter")
