@@ -170,6 +170,11 @@ func TestMappedOverATaskThatWasNotExpanded(t *testing.T) {
 	d := dagOf(task("probe", mappedLiteral()), task("transcode", after("probe"), mappedOver("probe"), rule(dag.AllDone)))
 	w := newWorld(d).set(map[string]dag.State{"probe": dag.StateSkipped})
 	require.Equal(t, []string{"transcode skipped"}, changes(w.step(t)))
+
+	// Its values stand in the file: it has instances, which made nothing.
+	d = dagOf(task("probe", mappedLiteral("a")), task("transcode", after("probe"), mappedOver("probe"), rule(dag.AllDone)))
+	w = newWorld(d).set(map[string]dag.State{"probe": dag.StateUpstreamFailed})
+	require.Equal(t, []string{"transcode"}, w.decide().Expand)
 }
 
 // TestMappedOverMappedWithoutSuccess: the values of the successful instances are

@@ -183,6 +183,19 @@ func (e *Expand) literal() bool {
 	return true
 }
 
+// empty tells whether a source that the file gives has no values.
+func (e *Expand) empty() bool {
+	if e.Kwargs != nil && len(e.Kwargs.Literal) == 0 {
+		return true
+	}
+	for _, s := range e.Args {
+		if len(s.Literal) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Over tells whether the instances come from a task's return value.
 func (e *Expand) Over(taskID string) bool {
 	is := func(s ExpandSource) bool { return s.XCom == taskID && (s.Key == "" || s.Key == XComReturnValue) }

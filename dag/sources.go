@@ -30,8 +30,12 @@ func (e *evaluation) withSources(task int, v verdict, why string) (verdict, stri
 	return v, why
 }
 
-// expanded tells whether a task has instances of a mapped task.
+// expanded tells whether a task has instances of a mapped task, or would have
+// had them had it not ended before: its values stand in the file.
 func (e *evaluation) expanded(task int) bool {
+	if x := e.g.dag.Tasks[task].Expand; x != nil && x.literal() && !x.empty() {
+		return true
+	}
 	for _, i := range e.byTask[task] {
 		if e.s.Instances[i].MapIndex >= 0 {
 			return true

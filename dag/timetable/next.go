@@ -169,7 +169,7 @@ func (t *Timetable) nextInterval(last *dag.PlannedRun, r Restriction, now time.T
 		start = t.align(*r.Earliest)
 	}
 	if !r.Catchup {
-		start = maxTime(start, t.lastComplete(now))
+		start = maxTime(start, t.lastComplete(now, r.Earliest))
 	}
 	if last != nil {
 		from := t.alignBack(last.DataIntervalEnd)
@@ -191,14 +191,24 @@ func (t *Timetable) nextInterval(last *dag.PlannedRun, r Restriction, now time.T
 }
 
 // lastComplete is the start of the most recent interval that has ended by now.
-func (t *Timetable) lastComplete(now time.Time) time.Time {
+// Months have no fixed length: they are counted from the earliest date (from
+// now, where there is none), one after another, as catching up would.
+func (t *Timetable) lastComplete(now time.Time, earliest *time.Time) time.Time {
 	if len(t.tickers) > 0 {
 		return t.CronPrev(t.atOrBefore(now))
 	}
-	length := time.Duration(t.schedule.Months)*30*24*time.Hour + t.schedule.Delta
+	if t.schedule.Months > 0 {
+		end := now
+		if earliest != nil {
+			end = earliest.UTC()
+			for next := t.after(end); !next.After(now); next = t.after(end) {
+				end = next
+			}
+		}
+		return add(end, -t.schedule.Delta, -t.schedule.Months)
+	}
 	sinceEpoch := now.Sub(time.Unix(0, 0))
-	end := now.Add(-(sinceEpoch % length))
-	return add(end, -t.schedule.Delta, -t.schedule.Months)
+	return now.Add(-(sinceEpoch % t.schedule.Delta)).Add(-t.schedule.Delta)
 }
 
 // nextEvent plans a list of instants. Without catchup the latest that has

@@ -239,3 +239,19 @@ func BenchmarkPlan10000DAGs(b *testing.B) {
 		}
 	}
 }
+
+// TestMonthsWithoutCatchupAreCountedFromTheStart: 31 January, 28 February and so
+// on, as the runs of a DAG that catches up would have been.
+func TestMonthsWithoutCatchupAreCountedFromTheStart(t *testing.T) {
+	t.Parallel()
+	table, err := timetable.New(dag.Schedule{Kind: dag.ScheduleDeltaInterval, Months: 1}, "UTC")
+	require.NoError(t, err)
+	span := func(start, end time.Time) *dag.PlannedRun {
+		return &dag.PlannedRun{LogicalDate: start, DataIntervalStart: start, DataIntervalEnd: end, RunAfter: end}
+	}
+	start, now := at(t, "2026-01-31T06:00:00Z"), at(t, "2026-06-15T10:00:00Z")
+	require.Equal(t, span(at(t, "2026-04-28T06:00:00Z"), at(t, "2026-05-28T06:00:00Z")), table.Next(nil, timetable.Restriction{Earliest: &start}, now))
+	require.Equal(t, span(at(t, "2026-05-15T10:00:00Z"), now), table.Next(nil, timetable.Restriction{}, now))
+	later := now.Add(time.Hour)
+	require.Equal(t, span(later, at(t, "2026-07-15T11:00:00Z")), table.Next(nil, timetable.Restriction{Earliest: &later}, now))
+}
