@@ -13,6 +13,8 @@ import (
 type dagsValidateCmd struct {
 	Paths  []string `arg:"" optional:"" name:"path" help:"Files and folders; the DAGs folder when none is given."`
 	Strict bool     `help:"Count warnings as errors."`
+
+	AllowUnknownOperators bool `help:"Take operators that Airlock does not have for warnings, and check the rest of their tasks."`
 	outputFlag
 }
 
@@ -28,7 +30,7 @@ func (c dagsValidateCmd) Run(s *session) error {
 	}
 	problems, dags := []dag.Problem{}, 0
 	for _, path := range paths {
-		more, n, err := s.validate(cfg, s.path(path))
+		more, n, err := s.validate(cfg, s.path(path), c.AllowUnknownOperators)
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func (c dagsValidateCmd) Run(s *session) error {
 
 // validate loads what a path needs and keeps the problems that stand below it,
 // with paths as the user would write them. It counts the good DAGs there.
-func (s *session) validate(cfg config.Config, path string) ([]dag.Problem, int, error) {
+func (s *session) validate(cfg config.Config, path string, anyOperator bool) ([]dag.Problem, int, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, 0, wrong("validate", "give files, folders, or --dags-folder", "%w", err)
@@ -79,7 +81,7 @@ func (s *session) validate(cfg config.Config, path string) ([]dag.Problem, int, 
 	if below(cfg.DagsFolder, path) {
 		root = cfg.DagsFolder
 	}
-	result, err := s.load(root)
+	result, err := s.load(root, anyOperator)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -120,8 +120,9 @@ func (s *session) open(ctx context.Context, service bool) (*app.App, error) {
 	return s.app, nil
 }
 
-// load reads the DAG files below a folder.
-func (s *session) load(root string) (load.Result, error) {
+// load reads the DAG files below a folder. anyOperator takes unknown operators
+// for warnings.
+func (s *session) load(root string, anyOperator bool) (load.Result, error) {
 	cfg, err := s.config()
 	if err != nil {
 		return load.Result{}, err
@@ -134,7 +135,9 @@ func (s *session) load(root string) (load.Result, error) {
 	if err != nil {
 		return load.Result{}, err
 	}
-	return load.Files(files, app.LoadOptions(cfg, app.Operators(), s.lookupEnv, s.env.Clock)), nil
+	options := app.LoadOptions(cfg, app.Operators(), s.lookupEnv, s.env.Clock)
+	options.AllowUnknownOperators = anyOperator
+	return load.Files(files, options), nil
 }
 
 // actor is who asks, for the audit log.

@@ -134,3 +134,22 @@ func TestStaleDagHasNoNextRun(t *testing.T) {
 	h.ok("dags", "test", "here")
 	require.Contains(t, h.ok("dags", "list", "-o", "plain").stdout, "@daily\ttrue\t-\ttrue\n")
 }
+
+func TestValidateCanLetUnknownOperatorsPass(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/a.yml": `
+known:
+  schedule: null
+  tasks:
+    pod: {operator: airflow.providers.cncf.kubernetes.operators.pod.KubernetesPodOperator, image: x}
+`})
+	require.Equal(t, cli.ExitFailed, h.run("dags", "validate").code)
+	r := h.run("dags", "validate", "--allow-unknown-operators")
+	require.Equal(t, cli.ExitDone, r.code, r.stdout)
+	require.Contains(t, r.stdout, "KubernetesPodOperator")
+	require.Contains(t, r.stdout, "1 DAG, 0 errors")
+	h.write("dags/b.yml", "bad:\n  schedule: null\n  tasks:\n    pod: {operator: some.Other, retires: 3}\n    a: {operator: bash, bash_command: x, dependencies: [ghost]}\n")
+	r = h.run("dags", "validate", "--allow-unknown-operators")
+	require.Equal(t, cli.ExitFailed, r.code, "the rest is still checked")
+	require.Contains(t, r.stdout, "ghost")
+}
