@@ -27,6 +27,7 @@ func PlanBackfill(d *dag.DAG, versionID int64, b dag.Backfill, now time.Time) ([
 	switch d.Schedule.Kind {
 	case dag.ScheduleNone, dag.ScheduleOnce, dag.ScheduleContinuous:
 		return refuse("start its runs with `airlock dags trigger`", "its schedule %q has no dates to go through", d.Schedule.Text)
+	default: // the others have dates
 	}
 	switch {
 	case b.From.After(b.To):

@@ -109,6 +109,6 @@ func TestLogsOfLongIDs(t *testing.T) {
 		require.NoError(t, log.Close())
 		require.FileExists(t, filepath.Join(dir, path))
 	}
-	_, err := os.MkdirTemp(dir, "airlock-"+safeName(long)+"-")
+	_, err := os.MkdirTemp(dir, "airlock-"+safeName(long)+"-") //nolint:usetesting // the name is what is tested
 	require.NoError(t, err)
 }

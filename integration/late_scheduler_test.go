@@ -152,8 +152,8 @@ func TestAClockThatJumpsBack(t *testing.T) {
 		t.Run(fmt.Sprintf("catchup %t", catchup), func(t *testing.T) {
 			t.Parallel()
 			c := newClockwork(t, sqliteFile(t), begin, oneFile("empty", `"*/10 * * * *"`, fmt.Sprintf("  start_date: 2026-05-01\n  catchup: %t\n", catchup)))
-			for _, at := range []time.Duration{65, 90, 125, 185, 300} {
-				c.until(begin.Add(at * time.Minute))
+			for _, minutes := range []int{65, 90, 125, 185, 300} {
+				c.until(begin.Add(time.Duration(minutes) * time.Minute))
 				c.clock.Advance(-time.Hour)
 				c.start(1) // a restart, with the files read again while the clock is wrong
 			}

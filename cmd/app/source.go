@@ -57,6 +57,6 @@ func (a *App) keepSource(ctx context.Context) {
 	}
 	changed := git.Watch(ctx, a.o.Clock, a.o.Config.Scheduler.DagsInterval)
 	git.Pull(ctx)
-	for range changed { //nolint:revive // the watch itself sets the files
+	for range changed { // the watch itself sets the files
 	}
 }

@@ -190,7 +190,7 @@ func TestGitWatch(t *testing.T) {
 	<-changed
 	require.Equal(t, "a: 2", contents(t, g)["a.yml"])
 	cancel()
-	for range changed { //nolint:revive // until it is closed
+	for range changed { // until it is closed
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -48,7 +49,7 @@ func Validate(args map[string]any) []dag.Problem {
 		out = append(out, dag.Problem{Path: path, Severity: dag.SeverityError, Code: "bad-value", Message: fmt.Sprintf(format, v...), Hint: hint})
 	}
 	if m, ok := args["method"].(string); ok && !template(m) {
-		if _, err := http.NewRequest(strings.TrimSpace(m), "http://x", nil); err != nil || strings.TrimSpace(m) == "" {
+		if _, err := http.NewRequestWithContext(context.Background(), strings.TrimSpace(m), "http://x", nil); err != nil || strings.TrimSpace(m) == "" {
 			bad("method", "", "%q is no HTTP method", m)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -269,7 +269,7 @@ func TestTroubleOnTheWay(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "half")
 		case "/slow":
-			w.WriteHeader(200)
+			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 			<-hang
 		}
@@ -318,7 +318,7 @@ func TestTroubleOnTheWay(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake is the test
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // the refused handshake is the test
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	f := operatortest.New(t, map[string]any{"endpoint": s.URL, "method": "GET"})
