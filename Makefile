@@ -78,6 +78,11 @@ $(LINT): .ci/tools/go.mod .ci/tools/go.sum
 lint-fix: $(LINT) ## let the linter mend what it can
 	$(LINT) run --fix ./...
 
+.PHONY: conformance
+conformance: ## compare random DAGs with Apache Airflow itself (fetches Airflow once; minutes)
+	.ci/deps python3
+	go run ./integration/conformance $(if $(SEED),-seed $(SEED)) $(if $(DAGS),-dags $(DAGS)) $(if $(CORPUS),-corpus '$(CORPUS)')
+
 .PHONY: bench
 bench: ## run the benchmarks, each for two seconds
 	go test -run '^$$' -bench . -benchmem -benchtime 2s ./...

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed airflowside/*.py
+var sideFiles embed.FS
+
+//go:embed steps.py
+var stepsSource []byte
+
+// packages are what the virtual environment gets: the newest that pip finds.
+var packages = []string{"apache-airflow-core", "dag-factory"}
+
+// airflow is an installation of Airflow in a folder that is kept.
+type airflow struct {
+	cache  string
+	python string
+}
+
+// install makes the virtual environment, once.
+func install(ctx context.Context, cache, python string) (*airflow, error) {
+	a := &airflow{cache: cache, python: filepath.Join(cache, "venv", "bin", "python")}
+	if _, err := os.Stat(filepath.Join(cache, "ready")); err == nil {
+		return a, nil
+	}
+	if err := os.MkdirAll(cache, 0o750); err != nil {
+		return nil, err
+	}
+	fmt.Println("installing Apache Airflow and dag-factory in", cache, "(once; some minutes)")
+	install := append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"}, packages...)
+	for _, cmd := range []*exec.Cmd{
+		exec.CommandContext(ctx, python, "-m", "venv", filepath.Join(cache, "venv")), //nolint:gosec // chosen by who runs it
+		exec.CommandContext(ctx, a.python, install...),                               //nolint:gosec // of the cache
+	} {
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return nil, fmt.Errorf("%s: %w", cmd, err)
+		}
+	}
+	return a, os.WriteFile(filepath.Join(cache, "ready"), nil, 0o600)
+}
+
+// request is what the Python side reads.
+type request struct {
+	Home     string     `json:"home"`
+	Template string     `json:"template"`
+	Cases    []*dagCase `json:"cases"`
+}
+
+// ask has Airflow answer for some DAGs, in one process.
+func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase) (map[string]*answer, versions, error) {
+	side := filepath.Join(dir, "airflowside")
+	if err := writeSide(side); err != nil {
+		return nil, versions{}, err
+	}
+	raw, err := json.Marshal(request{Home: filepath.Join(dir, "home"), Template: filepath.Join(a.cache, "airflow.db"), Cases: cases})
+	if err != nil {
+		return nil, versions{}, err
+	}
+	in, out := filepath.Join(dir, "request.json"), filepath.Join(dir, "answers.jsonl")
+	if err := os.WriteFile(in, raw, 0o600); err != nil {
+		return nil, versions{}, err
+	}
+	cmd := exec.CommandContext(ctx, a.python, filepath.Join(side, "main.py"), in, out) //nolint:gosec // of the cache
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, versions{}, fmt.Errorf("airflow's side: %w", err)
+	}
+	return readAnswers(out)
+}
+
+func writeSide(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	return fs.WalkDir(sideFiles, "airflowside", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := sideFiles.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, entry.Name()), text, 0o600)
+	})
+}
+
+// versions are those of the packages that answered.
+type versions struct {
+	Airflow    string `json:"apache-airflow"`
+	DagFactory string `json:"dag-factory"`
+	Croniter   string `json:"croniter"`
+	Pendulum   string `json:"pendulum"`
+}
+
+// answer is what Airflow says of one DAG.
+type answer struct {
+	DagID     string        `json:"dag_id"`
+	Error     string        `json:"error"`
+	Trace     string        `json:"trace"`
+	Structure *structure    `json:"structure"`
+	Runs      []*plannedRun `json:"runs"`
+	Manual    [][2]string   `json:"manual"`
+	Retries   []float64     `json:"retries"`
+	States    *ending       `json:"states"`
+	Fired     []string      `json:"fired"` // rules that moved a planned run
+}
+
+func readAnswers(path string) (map[string]*answer, versions, error) {
+	f, err := os.Open(path) //nolint:gosec // written by this program
+	if err != nil {
+		return nil, versions{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	var head struct {
+		Versions versions `json:"versions"`
+	}
+	out := map[string]*answer{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20)
+	for first := true; lines.Scan(); first = false {
+		if first {
+			if err := json.Unmarshal(lines.Bytes(), &head); err != nil {
+				return nil, versions{}, err
+			}
+			continue
+		}
+		var a answer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			return nil, versions{}, err
+		}
+		out[a.DagID] = &a
+	}
+	if len(out) == 0 {
+		return nil, versions{}, errors.New("airflow's side gave no answers")
+	}
+	return out, head.Versions, lines.Err()
+}

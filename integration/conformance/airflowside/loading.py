@@ -1,0 +1,149 @@
+"""Builds Airflow's DAGs from YAML with dag-factory, and tells their structure."""
+
+import contextlib
+import io
+
+
+def from_yaml(path, extras, rules=()):
+    """All DAGs of a file. `extras` says what dag-factory cannot express and is
+    done to the finished objects: setups, teardowns and fail_fast."""
+    from dagfactory._yaml import load_yaml_file
+    from dagfactory.dagfactory import _DagFactory
+
+    if "groups-as-written" in rules:
+        order_dependencies()
+    config = load_yaml_file(path)
+    for dag_id, body in config.items():
+        if isinstance(body, dict):
+            extra = extras.get(dag_id, {})
+            if extra:
+                strip(body)
+    with contextlib.redirect_stdout(io.StringIO()):
+        dags = _DagFactory(config_dict=config).build_dags()
+    for dag_id, dag in dags.items():
+        finish(dag, extras.get(dag_id, {}))
+    return dags
+
+
+def order_dependencies():
+    """The rule groups-as-written: who depends on a group depends on the ends that
+    it has when all inside it is wired, not on those that it has by then."""
+    from dagfactory.dagbuilder import DagBuilder
+
+    if getattr(DagBuilder, "airlock_rule", False):
+        return
+    DagBuilder.airlock_rule = True
+    original = DagBuilder.set_dependencies
+
+    def only(configs, wanted):
+        return {
+            name: {**conf, "dependencies": [d for d in conf.get("dependencies") or [] if wanted(d)]}
+            for name, conf in configs.items()
+        }
+
+    def set_dependencies(tasks, operators, groups, group_objects):
+        for some_tasks, some_groups in (
+            (only(tasks, lambda d: d in tasks), only(groups, lambda d: False)),
+            (only(tasks, lambda d: False), only(groups, lambda d: True)),
+            (only(tasks, lambda d: d in groups), only(groups, lambda d: False)),
+        ):
+            original(some_tasks, operators, some_groups, group_objects)
+
+    DagBuilder.set_dependencies = staticmethod(set_dependencies)
+
+
+OWN_KEYS = ("is_setup", "is_teardown", "on_failure_fail_dagrun")
+
+
+def strip(body):
+    body.pop("fail_fast", None)
+    for task in (body.get("tasks") or {}).values():
+        for key in OWN_KEYS:
+            task.pop(key, None)
+
+
+def finish(dag, extra):
+    if extra.get("zone") and dag.start_date is None:
+        # Airflow takes the zone from the start date; see the rule zone-without-start.
+        from airflow.sdk.definitions.dag import _create_timetable
+        from pendulum import timezone
+
+        if isinstance(dag.schedule, str):  # a timetable object has its own
+            dag.timetable = _create_timetable(dag.schedule, timezone(extra["zone"]))
+    if extra.get("fail_fast"):
+        dag.fail_fast = True
+    for task_id in extra.get("setups") or ():
+        dag.task_dict[task_id].as_setup()
+    for task_id, fails_run in (extra.get("teardowns") or {}).items():
+        dag.task_dict[task_id].as_teardown(on_failure_fail_dagrun=fails_run)
+
+
+def scheduler_dag(dag):
+    """The DAG as the scheduler reads it back from the database."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    return DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+
+
+def structure(dag):
+    """What both sides must read alike, of the DAG as the scheduler has it."""
+    out = {
+        "schedule": schedule(dag.timetable),
+        "start_date": instant(dag.start_date),
+        "end_date": instant(dag.end_date),
+        "catchup": bool(dag.catchup),
+        "max_active_runs": dag.max_active_runs,
+        "max_active_tasks": dag.max_active_tasks,
+        "dagrun_timeout": seconds(dag.dagrun_timeout),
+        "tasks": {},
+    }
+    for task in dag.tasks:
+        out["tasks"][task.task_id] = {
+            "upstream": sorted(task.upstream_task_ids),
+            "trigger_rule": str(getattr(task.trigger_rule, "value", task.trigger_rule)),
+            "retries": task.retries,
+            "retry_delay": seconds(task.retry_delay),
+            "max_retry_delay": seconds(task.max_retry_delay),
+            "exponential": float(task.retry_exponential_backoff or 0),
+            "execution_timeout": seconds(task.execution_timeout),
+            "mapped": bool(task.is_mapped),
+            "setup": bool(task.is_setup),
+            "teardown": bool(task.is_teardown),
+            "pool": task.pool,
+            "pool_slots": task.pool_slots,
+            "priority_weight": task.priority_weight,
+            "queue": task.queue,
+            "owner": task.owner,
+            "depends_on_past": bool(task.depends_on_past),
+            "wait_for_downstream": bool(task.wait_for_downstream),
+            "start_date": instant(own_date(task, "start_date", dag)),
+            "end_date": instant(own_date(task, "end_date", dag)),
+        }
+    return out
+
+
+def own_date(task, name, dag):
+    """A task's date as its author wrote it: the DAG's own date, which Airflow
+    copies to tasks that have none, counts as none."""
+    value = getattr(task, name, None)
+    return None if value == getattr(dag, name, None) else value
+
+
+def schedule(timetable):
+    """The timetable's kind and its texts."""
+    name = type(timetable).__name__
+    return {"kind": name, "text": str(timetable.summary)}
+
+
+def instant(value):
+    import datetime
+
+    if value is None:
+        return None
+    return value.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds(delta):
+    if delta is None:
+        return 0
+    return delta.total_seconds() if hasattr(delta, "total_seconds") else float(delta)

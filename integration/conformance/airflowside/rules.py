@@ -1,0 +1,156 @@
+"""The differences that Airlock means, each done to Airflow on request.
+
+A rule that changes something is noted in `fired`. What each is and why stands in
+docs/airflow-compatibility.md.
+"""
+
+
+class Rules:
+    def __init__(self, drive, names):
+        self.drive, self.on, self.fired = drive, set(names), set()
+        self.failed = set()  # tasks whose failure stops the run
+        patch_expansion()
+        patch_skipping()
+        patch_states()
+        Expansion.rules = self
+
+    def fire(self, name):
+        if name not in self.on:
+            return False
+        self.fired.add(name)
+        return True
+
+    def mistake(self):
+        """How an attempt ends whose step is wrong in itself."""
+        return "fatal" if self.fire("mistakes-end-at-once") else "fail"
+
+    def skippable(self, tasks):
+        """The skip list of a branch or short circuit as Airlock has it."""
+        every = [
+            (ti.task_id, ti.map_index)
+            for ti in self.drive.instances()
+            if ti.map_index >= 0 and (ti.task_id, -1) in tasks
+        ]
+        teardowns = [t for t in tasks if self.drive.scheduler_dag.task_dict[t[0]].is_teardown]
+        if teardowns and self.fire("teardowns-run"):
+            tasks = [t for t in tasks if t not in teardowns]
+        if every and self.fire("skips-reach-mapped"):
+            tasks = tasks + every
+        for rule, states in (("ended-stays-ended", ("upstream_failed", "removed")), ("retry-goes-on", ("up_for_retry",))):
+            kept = [
+                (ti.task_id, ti.map_index)
+                for ti in self.drive.instances()
+                if ti.state in states and (ti.task_id, ti.map_index) in tasks
+            ]
+            if kept and self.fire(rule):
+                tasks = [t for t in tasks if t not in kept]
+        return tasks
+
+    def stops_gently(self, ti):
+        if "fail-fast" not in self.on:
+            return False
+        self.fire("fail-fast")
+        if not self.drive.scheduler_dag.task_dict[ti.task_id].is_teardown:
+            self.failed.add(ti.task_id)
+        return True
+
+    def before_pass(self):
+        """After a failure under fail_fast, skips what has not begun and does not
+        depend on the failed task; that which does is upstream_failed by its rule,
+        and running instances end as they do."""
+        if not self.failed:
+            return
+        tasks = self.drive.scheduler_dag.task_dict
+        below = set().union(*(tasks[t].get_flat_relative_ids(upstream=False) for t in self.failed))
+        for ti in self.drive.instances():
+            begun = ti.state not in (None, "scheduled", "queued", "up_for_retry")
+            if begun or tasks[ti.task_id].is_teardown or (ti.state is None and ti.task_id in below):
+                continue
+            ti.state = "skipped"
+        self.drive.session.flush()
+
+    def waits_for_source(self, task, run_id, session):
+        """Keeps a mapped task unexpanded until all above it has ended."""
+        if "mapped-waits" not in self.on or not task.is_mapped:
+            return False
+        above = set(task.upstream_task_ids)
+        waits = any(ti.task_id in above and ti.state not in ENDED for ti in self.drive.instances())
+        return waits and self.fire("mapped-waits")
+
+
+ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
+
+
+class Expansion:
+    """What is patched into Airflow, with the rules of the present drive."""
+
+    rules = None
+    original = None
+
+
+def patch_expansion():
+    from airflow.models.taskmap import TaskMap
+
+    if Expansion.original is not None:
+        return
+    Expansion.original = TaskMap.expand_mapped_task
+
+    def expand(task, run_id, *, session):
+        if Expansion.rules.waits_for_source(task, run_id, session):
+            return (), 0
+        return Expansion.original(task, run_id, session=session)
+
+    TaskMap.expand_mapped_task = staticmethod(expand)
+
+
+def patch_skipping():
+    """Lets an instance that waits for a retry go on though a branch or short
+    circuit above it has decided against it meanwhile."""
+    from airflow.ti_deps.deps.not_previously_skipped_dep import NotPreviouslySkippedDep
+
+    if getattr(NotPreviouslySkippedDep, "airlock_rule", False):
+        return
+    NotPreviouslySkippedDep.airlock_rule = True
+    original = NotPreviouslySkippedDep._get_dep_statuses
+
+    def statuses(self, ti, dep_context, *, session):
+        if ti.task.is_teardown and "teardowns-run" in Expansion.rules.on:
+            return iter(())
+        if ti.state != "up_for_retry" or "retry-goes-on" not in Expansion.rules.on:
+            return original(self, ti, dep_context, session=session)
+        if any(not s.passed for s in original(self, Untouched(ti), dep_context, session=session)):
+            Expansion.rules.fire("retry-goes-on")
+        return iter(())
+
+    NotPreviouslySkippedDep._get_dep_statuses = statuses
+
+
+class Untouched:
+    """A task instance whose state nobody can set."""
+
+    def __init__(self, ti):
+        self._ti = ti
+
+    def __getattr__(self, name):
+        return getattr(self._ti, name)
+
+    def set_state(self, *_, **__):
+        return False
+
+
+def patch_states():
+    """Lets upstream_failed win where the mapped task's source failed and its
+    trigger rule skips it: Airflow asks the two in no certain order."""
+    from airflow.models.taskinstance import TaskInstance
+
+    if getattr(TaskInstance, "airlock_rule", False):
+        return
+    TaskInstance.airlock_rule = True
+    original = TaskInstance.set_state
+
+    def set_state(self, state, *args, **kwargs):
+        if state == "skipped" and self.state == "upstream_failed" and Expansion.rules.fire("source-failure-wins"):
+            return False
+        return original(self, state, *args, **kwargs)
+
+    TaskInstance.set_state = set_state

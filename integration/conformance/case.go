@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// dagCase is one random DAG: its file, and what is asked about it.
+type dagCase struct {
+	DagID  string            `json:"dag_id"`
+	File   string            `json:"file"`
+	Extras map[string]extras `json:"extras"`
+	// Script says how every attempt of every task ends; nil when the DAG is only
+	// asked for its structure and runs.
+	Script      map[string]*step `json:"script,omitempty"`
+	LogicalDate string           `json:"logical_date,omitempty"`
+	// Clock is when the scheduler first looks; Jumps are the seconds that pass
+	// before it looks again, one for each run that is asked for.
+	Clock   string          `json:"clock,omitempty"`
+	Jumps   []float64       `json:"jumps,omitempty"`
+	Manual  []string        `json:"manual,omitempty"`
+	Retries []retryQuestion `json:"retries,omitempty"`
+	// Rules are the named differences that Airflow's side is to follow.
+	Rules []string `json:"rules,omitempty"`
+
+	yaml     string
+	failFast bool
+	zone     string // the DAG's
+	undated  bool   // it has no start date
+	shaped   bool   // the two readings of it differ
+}
+
+// extras are what dag-factory cannot say and is done to Airflow's objects.
+type extras struct {
+	Setups    []string        `json:"setups,omitempty"`
+	Teardowns map[string]bool `json:"teardowns,omitempty"` // id to on_failure_fail_dagrun
+	FailFast  bool            `json:"fail_fast,omitempty"`
+	// Zone is the zone of a DAG without a start date, under that rule.
+	Zone string `json:"zone,omitempty"`
+}
+
+// step is the script of one task.
+type step struct {
+	Kind string `json:"kind"` // python, bash, empty, branch, short_circuit
+	// Outcomes are ok, fail, skip or fatal for each try, the last for all that
+	// follow, by map index; "-1" serves indexes that are not listed.
+	Outcomes map[string][]string `json:"outcomes"`
+	// Returns is the value of a successful attempt, nil for none.
+	Returns any `json:"returns"`
+	// Follow is what a branch follows: nil, an id or a list of ids.
+	Follow    any  `json:"follow"`
+	Condition bool `json:"condition"`
+}
+
+// outcome is how a try of an instance ends.
+func (s *step) outcome(mapIndex, try int) string {
+	list := s.Outcomes[fmt.Sprint(mapIndex)]
+	if len(list) == 0 {
+		list = s.Outcomes["-1"]
+	}
+	return list[min(try, len(list))-1]
+}
+
+type retryQuestion struct {
+	TaskID      string  `json:"task_id"`
+	Try         int     `json:"try"`
+	LogicalDate *string `json:"logical_date"`
+}
+
+// fields writes a mapping as YAML, its keys in order: values are JSON, which
+// YAML 1.1 reads as it is meant.
+type fields struct {
+	b      strings.Builder
+	indent string
+}
+
+func (f *fields) add(key string, value any) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // a value of this program's own
+	}
+	fmt.Fprintf(&f.b, "%s%s: %s\n", f.indent, key, raw)
+}
+
+func (f *fields) open(key string) {
+	fmt.Fprintf(&f.b, "%s%s:\n", f.indent, key)
+	f.indent += "  "
+}
+
+func (f *fields) close() { f.indent = f.indent[:len(f.indent)-2] }

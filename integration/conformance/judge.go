@@ -1,0 +1,101 @@
+package main
+
+import "github.com/airlock-dag/airlock/dag"
+
+// judgeAll compares every DAG. DAGs whose endings differ are given back to be
+// asked again under the named rules.
+func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer) []*dagCase {
+	var again []*dagCase
+	for _, c := range cases {
+		d, theirs := dags[c.DagID], answers[c.DagID]
+		switch {
+		case theirs == nil:
+			rep.add(difference{DagID: c.DagID, Part: "answer", Airflow: "none"})
+			continue
+		case theirs.Error != "":
+			rep.add(difference{DagID: c.DagID, Part: "answer", Airlock: "loaded", Airflow: theirs.Error + "\n" + theirs.Trace})
+			continue
+		}
+		rep.dags++
+		rep.tasks += len(d.Tasks)
+		shaped := len(compareStructure(d, theirs.Structure)) > 0
+		n, diffs := compareRuns(d, c, theirs)
+		rep.steps += n
+		m, more := compareManual(d, c, theirs)
+		rep.manual += m
+		moved := len(diffs)+len(more) > 0
+		n, diffs = compareRetries(d, c, theirs)
+		rep.retries += n
+		rep.add(diffs...)
+		ours := newDrive(d, c).toTheEnd(!c.failFast)
+		rep.instances += len(ours.States)
+		if settled := newDrive(d, c).toTheEnd(false); !c.failFast && len(compareEndings(c.DagID, c.Script, &settled, &ours)) > 0 {
+			rep.paced++
+		}
+		ended := len(compareEndings(c.DagID, c.Script, &ours, theirs.States)) > 0
+		if ended || moved || shaped {
+			c2 := underRules(c, ended || shaped, moved)
+			c2.shaped = shaped
+			again = append(again, c2)
+		}
+	}
+	return again
+}
+
+// underRules asks again what differed, of an Airflow that follows the rules.
+func underRules(c *dagCase, ended, moved bool) *dagCase {
+	again := *c
+	again.Rules, again.Retries = ruleNames(), nil
+	if !moved {
+		again.Jumps, again.Manual = nil, nil
+	}
+	if !ended {
+		again.Script = nil
+	}
+	x := c.Extras[c.DagID]
+	if c.undated {
+		x.Zone = c.zone
+	}
+	again.Extras = map[string]extras{c.DagID: x}
+	return &again
+}
+
+// judgeAgain compares what differed with an Airflow that follows the named rules.
+func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer) {
+	for _, c := range cases {
+		theirs := answers[c.DagID]
+		if theirs == nil || theirs.Error != "" {
+			rep.add(difference{DagID: c.DagID, Part: "answer", Airflow: show(theirs)})
+			continue
+		}
+		d := dags[c.DagID]
+		if diffs := compareStructure(d, theirs.Structure); len(diffs) > 0 {
+			rep.add(diffs...)
+			continue
+		}
+		if c.Jumps != nil {
+			_, diffs := compareRuns(d, c, theirs)
+			_, more := compareManual(d, c, theirs)
+			if diffs = append(diffs, more...); len(diffs) == 0 {
+				if c.undated {
+					theirs.Fired = append(theirs.Fired, "zone-without-start")
+				}
+				rep.explain(theirs.Fired)
+			}
+			rep.add(diffs...)
+		}
+		if c.Script == nil {
+			continue
+		}
+		ours := newDrive(d, c).toTheEnd(!c.failFast) // that rule settles at once
+		diffs := compareEndings(c.DagID, c.Script, &ours, theirs.States)
+		if len(diffs) == 0 {
+			if c.shaped {
+				theirs.States.Fired = append(theirs.States.Fired, "groups-as-written")
+			}
+			rep.explain(theirs.States.Fired)
+			continue
+		}
+		rep.add(diffs...)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"time"
+)
+
+// report counts what was compared and keeps what differs.
+type report struct {
+	settings settings
+	versions versions
+
+	dags, tasks, steps, manual, retries, instances, engine int
+	// paced counts DAGs that end differently when skips and failures settle in
+	// one pass instead of one level a pass.
+	paced     int
+	explained map[string]int
+	diffs     []difference
+	took      time.Duration
+}
+
+func newReport(o settings, v versions) *report {
+	return &report{settings: o, versions: v, explained: map[string]int{}}
+}
+
+func (r *report) add(d ...difference) { r.diffs = append(r.diffs, d...) }
+
+func (r *report) explain(fired []string) {
+	if len(fired) == 0 {
+		fired = []string{"(no rule fired)"}
+	}
+	for _, name := range fired {
+		r.explained[name]++
+	}
+}
+
+func (r *report) clean() bool { return len(r.diffs) == 0 }
+
+const mostShown = 40
+
+func (r *report) print(w io.Writer) {
+	fmt.Fprintf(w, "\nApache Airflow %s, dag-factory %s, croniter %s, pendulum %s; seed %d; %s\n\n",
+		r.versions.Airflow, r.versions.DagFactory, r.versions.Croniter, r.versions.Pendulum, r.settings.seed, r.took.Round(time.Second))
+	for _, line := range []struct {
+		n    int
+		what string
+	}{
+		{r.dags, "random DAGs"}, {r.tasks, "tasks: structure"}, {r.steps, "schedule steps"}, {r.manual, "manual intervals"},
+		{r.retries, "retry delays"}, {r.instances, "task instances: final state"},
+		{r.engine, "runs through the engine, with real steps"},
+		{r.paced, "DAGs whose ending depends on the pace at which skips and failures go down"},
+	} {
+		fmt.Fprintf(w, "%8d %s\n", line.n, line.what)
+	}
+	names := make([]string, 0, len(r.explained))
+	for name := range r.explained {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		fmt.Fprintf(w, "%8d DAGs explained by %s\n", r.explained[name], name)
+	}
+	fmt.Fprintf(w, "%8d unexplained differences\n", len(r.diffs))
+	byPart := map[string]int{}
+	for _, d := range r.diffs {
+		if byPart[d.Part]++; byPart[d.Part] <= mostShown {
+			fmt.Fprintln(w, d)
+		}
+	}
+	for part, n := range byPart {
+		fmt.Fprintln(w, part, n)
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+// rule is a difference that is meant. Airflow's side can follow it, so that a
+// DAG that differs is explained only if it ends the same under the rules.
+type rule struct {
+	name string
+	why  string
+}
+
+func namedRules() []rule {
+	return []rule{
+		{"mistakes-end-at-once", "a branch to a task that is not there, and a source of a mapped task that returns nothing, end the task at once: another try cannot help"},
+		{"ended-stays-ended", "a skip list does not change an instance that is upstream_failed or removed already: only a clear leads out of a final state"},
+		{"skips-reach-mapped", "a short circuit skips the instances of mapped tasks far below it too; Airflow's list names only such a task as a whole, and misses it when it is expanded already"},
+		{"retry-goes-on", "a task that waits for a retry is tried again though a branch or short circuit has decided to skip it meanwhile: its failures are not forgotten"},
+		{"source-failure-wins", "a mapped task whose source failed and whose trigger rule skips it is upstream_failed; in Airflow it is either, as two checks are asked in no certain order"},
+		{"teardowns-run", "a branch does not skip a teardown directly below it: what was set up is cleaned up"},
+		{"fail-fast", "what depends on the failed task is upstream_failed, so that the run fails; running instances end as they do"},
+		{"mapped-waits", "a mapped task is expanded when all above it has ended, also when its trigger rule would let it start before its values are there"},
+		{"wall-steps", "a cron text that covers every hour of certain days only has its ticks at those days' hours in every season: Airflow carries the elapsed time of such a step over a change of the clocks, and ticks an hour off"},
+		{"no-tick-lost", "several ticks that fall into the gap of a spring change all run, each moved forward; Airflow runs the first and loses the rest"},
+		{"groups-as-written", "who depends on a group depends on the ends that it has when everything inside is wired; dag-factory wires in the order of the file, and takes those that it has by then too"},
+		{"zone-without-start", "timezone is the zone of the schedule also where there is no start_date; dag-factory puts it on dates only"},
+	}
+}
+
+func ruleNames() []string {
+	var out []string
+	for _, r := range namedRules() {
+		out = append(out, r.name)
+	}
+	return out
+}
