@@ -56,15 +56,16 @@ type request struct {
 	Home     string     `json:"home"`
 	Template string     `json:"template"`
 	Cases    []*dagCase `json:"cases"`
+	Corpus   []string   `json:"corpus,omitempty"` // DAG files whose structure alone is asked for
 }
 
 // ask has Airflow answer for some DAGs, in one process.
-func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase) (map[string]*answer, versions, error) {
+func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus []string) (map[string]*answer, versions, error) {
 	side := filepath.Join(dir, "airflowside")
 	if err := writeSide(side); err != nil {
 		return nil, versions{}, err
 	}
-	raw, err := json.Marshal(request{Home: filepath.Join(dir, "home"), Template: filepath.Join(a.cache, "airflow.db"), Cases: cases})
+	raw, err := json.Marshal(request{Home: filepath.Join(dir, "home"), Template: filepath.Join(a.cache, "airflow.db"), Cases: cases, Corpus: corpus})
 	if err != nil {
 		return nil, versions{}, err
 	}
@@ -106,15 +107,16 @@ type versions struct {
 
 // answer is what Airflow says of one DAG.
 type answer struct {
-	DagID     string        `json:"dag_id"`
-	Error     string        `json:"error"`
-	Trace     string        `json:"trace"`
-	Structure *structure    `json:"structure"`
-	Runs      []*plannedRun `json:"runs"`
-	Manual    [][2]string   `json:"manual"`
-	Retries   []float64     `json:"retries"`
-	States    *ending       `json:"states"`
-	Fired     []string      `json:"fired"` // rules that moved a planned run
+	DagID     string                `json:"dag_id"`
+	Error     string                `json:"error"`
+	Trace     string                `json:"trace"`
+	Structure *structure            `json:"structure"`
+	Runs      []*plannedRun         `json:"runs"`
+	Manual    [][2]string           `json:"manual"`
+	Retries   []float64             `json:"retries"`
+	States    *ending               `json:"states"`
+	FileDags  map[string]*structure `json:"file_dags"` // of a corpus file
+	Fired     []string              `json:"fired"`     // rules that moved a planned run
 }
 
 func readAnswers(path string) (map[string]*answer, versions, error) {

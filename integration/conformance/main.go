@@ -8,7 +8,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"time"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // settings of a comparison.
@@ -39,7 +40,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", max(1, runtime.NumCPU()), "how many processes answer for Airflow")
 	flag.Parse()
 	if o.seed == 0 {
-		o.seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		o.seed = uint64(dag.SystemClock{}.Now().UnixNano()) //nolint:gosec // any number will do
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -17,8 +17,12 @@ type report struct {
 	// one pass instead of one level a pass.
 	paced     int
 	explained map[string]int
-	diffs     []difference
-	took      time.Duration
+	// corpus counts the DAGs of given files that both sides load, and refused
+	// says why Airlock does not load a file that dag-factory does.
+	corpus  int
+	refused []string
+	diffs   []difference
+	took    time.Duration
 }
 
 func newReport(o settings, v versions) *report {
@@ -50,6 +54,7 @@ func (r *report) print(w io.Writer) {
 		{r.dags, "random DAGs"}, {r.tasks, "tasks: structure"}, {r.steps, "schedule steps"}, {r.manual, "manual intervals"},
 		{r.retries, "retry delays"}, {r.instances, "task instances: final state"},
 		{r.engine, "runs through the engine, with real steps"},
+		{r.corpus, "DAGs of the corpus: structure"}, {len(r.refused), "corpus files that only dag-factory loads"},
 		{r.paced, "DAGs whose ending depends on the pace at which skips and failures go down"},
 	} {
 		fmt.Fprintf(w, "%8d %s\n", line.n, line.what)
@@ -61,6 +66,9 @@ func (r *report) print(w io.Writer) {
 	sort.Strings(names)
 	for _, name := range names {
 		fmt.Fprintf(w, "%8d DAGs explained by %s\n", r.explained[name], name)
+	}
+	for _, why := range r.refused {
+		fmt.Fprintln(w, "        refused:", why)
 	}
 	fmt.Fprintf(w, "%8d unexplained differences\n", len(r.diffs))
 	byPart := map[string]int{}

@@ -19,7 +19,8 @@ import (
 // compare does one whole comparison and tells whether every difference is
 // explained.
 func compare(ctx context.Context, o settings) (bool, error) {
-	began := time.Now()
+	clock := dag.SystemClock{}
+	began := clock.Now()
 	fmt.Println("seed", o.seed)
 	dir, err := workFolder(o.keep)
 	if err != nil {
@@ -45,7 +46,7 @@ func compare(ctx context.Context, o settings) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("%d DAGs made and loaded in %s; asking Airflow\n", len(cases), time.Since(began).Round(time.Second))
+	fmt.Printf("%d DAGs made and loaded in %s; asking Airflow\n", len(cases), clock.Now().Sub(began).Round(time.Second))
 	answers, seen, err := askAll(ctx, flow, dir, cases, o.parallel)
 	if err != nil {
 		return false, err
@@ -62,7 +63,10 @@ func compare(ctx context.Context, o settings) (bool, error) {
 	if err := runEngine(ctx, rep, dir, real, dags); err != nil {
 		return false, fmt.Errorf("the engine's runs: %w", err)
 	}
-	rep.took = time.Since(began)
+	if err := compareCorpus(ctx, rep, flow, filepath.Join(dir, "corpus"), o.corpus); err != nil {
+		return false, fmt.Errorf("the corpus: %w", err)
+	}
+	rep.took = clock.Now().Sub(began)
 	rep.print(os.Stdout)
 	return rep.clean(), nil
 }
@@ -171,7 +175,7 @@ func askAll(ctx context.Context, flow *airflow, dir string, cases []*dagCase, pa
 			sub := filepath.Join(dir, fmt.Sprintf("airflow-%d", k))
 			p := &parts[k]
 			if p.err = os.MkdirAll(sub, 0o750); p.err == nil {
-				p.answers, p.seen, p.err = flow.ask(ctx, sub, mine)
+				p.answers, p.seen, p.err = flow.ask(ctx, sub, mine, nil)
 			}
 		})
 	}

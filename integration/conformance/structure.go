@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/timetable"
 )
 
 // structure is what both sides must read alike in a file.
@@ -60,8 +61,9 @@ var kinds = map[dag.ScheduleKind][]string{
 // structureOf describes a DAG in Airflow's words; theirs says which of several
 // names for one thing Airflow used.
 func structureOf(d *dag.DAG, theirs *structure) *structure {
+	bounds := timetable.RestrictionFor(d) // wherever in the file the dates stand
 	s := &structure{
-		StartDate: instant(d.StartDate), EndDate: instant(d.EndDate), Catchup: d.Catchup,
+		StartDate: instant(bounds.Earliest), EndDate: instant(bounds.Latest), Catchup: d.Catchup,
 		MaxActiveRuns: d.MaxActiveRuns, MaxActiveTasks: d.MaxActiveTasks, DagrunTimeout: d.DagrunTimeout.Seconds(),
 		Tasks: map[string]taskStructure{},
 	}
@@ -79,10 +81,17 @@ func structureOf(d *dag.DAG, theirs *structure) *structure {
 			ExecutionTimeout: t.ExecutionTimeout.Seconds(), Mapped: t.Mapped(), Setup: t.IsSetup, Teardown: t.IsTeardown,
 			Pool: t.Pool, PoolSlots: t.PoolSlots, PriorityWeight: t.PriorityWeight, Queue: t.Queue, Owner: owner(t.Owner),
 			DependsOnPast: t.DependsOnPast, WaitDownstream: t.WaitForDownstream,
-			StartDate: instant(t.StartDate), EndDate: instant(t.EndDate),
+			StartDate: instant(either(t.StartDate, d.StartDate)), EndDate: instant(either(t.EndDate, d.EndDate)),
 		}
 	}
 	return s
+}
+
+func either(own, inherited *time.Time) *time.Time {
+	if own != nil {
+		return own
+	}
+	return inherited
 }
 
 // owner is Airflow's default where Airlock leaves the owner empty.

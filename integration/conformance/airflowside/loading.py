@@ -89,8 +89,8 @@ def structure(dag):
     """What both sides must read alike, of the DAG as the scheduler has it."""
     out = {
         "schedule": schedule(dag.timetable),
-        "start_date": instant(dag.start_date),
-        "end_date": instant(dag.end_date),
+        "start_date": instant(dag._time_restriction.earliest),
+        "end_date": instant(dag._time_restriction.latest),
         "catchup": bool(dag.catchup),
         "max_active_runs": dag.max_active_runs,
         "max_active_tasks": dag.max_active_tasks,
@@ -116,17 +116,10 @@ def structure(dag):
             "owner": task.owner,
             "depends_on_past": bool(task.depends_on_past),
             "wait_for_downstream": bool(task.wait_for_downstream),
-            "start_date": instant(own_date(task, "start_date", dag)),
-            "end_date": instant(own_date(task, "end_date", dag)),
+            "start_date": instant(task.start_date or dag.start_date),
+            "end_date": instant(task.end_date or dag.end_date),
         }
     return out
-
-
-def own_date(task, name, dag):
-    """A task's date as its author wrote it: the DAG's own date, which Airflow
-    copies to tasks that have none, counts as none."""
-    value = getattr(task, name, None)
-    return None if value == getattr(dag, name, None) else value
 
 
 def schedule(timetable):

@@ -17,7 +17,9 @@ def main(request_path, answers_path):
     answer = Answers(request)
     with open(answers_path, "w", encoding="utf-8") as out:
         out.write(json.dumps({"versions": settings.versions()}) + "\n")
-        for case in request["cases"]:
+        for path in request.get("corpus") or ():
+            out.write(json.dumps(corpus(path)) + "\n")
+        for case in request["cases"] or ():
             try:
                 line = answer(case)
             except Exception as e:
@@ -25,6 +27,19 @@ def main(request_path, answers_path):
             line["dag_id"] = case["dag_id"]
             out.write(json.dumps(line) + "\n")
             out.flush()
+
+
+def corpus(path):
+    """The structure of every DAG of a file, or why dag-factory does not load it."""
+    import loading
+
+    line = {"dag_id": "file:" + path, "file_dags": {}}
+    try:
+        for dag_id, dag in loading.from_yaml(path, {}).items():
+            line["file_dags"][dag_id] = loading.structure(loading.scheduler_dag(dag))
+    except BaseException as e:
+        line["error"] = "%s: %s" % (type(e).__name__, str(e)[:300])
+    return line
 
 
 class Answers:
