@@ -15,6 +15,8 @@ def from_yaml(path, extras, rules=()):
     config = load_yaml_file(path)
     for dag_id, body in config.items():
         if isinstance(body, dict):
+            if "zone-of-default-args" in rules and body.get("timezone") and body.get("default_args"):
+                body["default_args"].setdefault("timezone", body["timezone"])
             extra = extras.get(dag_id, {})
             if extra:
                 strip(body)
