@@ -40,8 +40,8 @@ func install(ctx context.Context, cache, python string) (*airflow, error) {
 	fmt.Println("installing Apache Airflow and dag-factory in", cache, "(once; some minutes)")
 	install := append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"}, packages...)
 	for _, cmd := range []*exec.Cmd{
-		exec.CommandContext(ctx, python, "-m", "venv", filepath.Join(cache, "venv")), //nolint:gosec // chosen by who runs it
-		exec.CommandContext(ctx, a.python, install...),                               //nolint:gosec // of the cache
+		exec.CommandContext(ctx, python, "-m", "venv", filepath.Join(cache, "venv")),
+		exec.CommandContext(ctx, a.python, install...),
 	} {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -73,7 +73,7 @@ func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus 
 	if err := os.WriteFile(in, raw, 0o600); err != nil {
 		return nil, versions{}, err
 	}
-	cmd := exec.CommandContext(ctx, a.python, filepath.Join(side, "main.py"), in, out) //nolint:gosec // of the cache
+	cmd := exec.CommandContext(ctx, a.python, filepath.Join(side, "main.py"), in, out)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, versions{}, fmt.Errorf("airflow's side: %w", err)
@@ -120,11 +120,11 @@ type answer struct {
 }
 
 func readAnswers(path string) (map[string]*answer, versions, error) {
-	f, err := os.Open(path) //nolint:gosec // written by this program
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, versions{}, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	var head struct {
 		Versions versions `json:"versions"`
 	}

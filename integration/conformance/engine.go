@@ -90,7 +90,7 @@ func runEngine(ctx context.Context, rep *report, dir string, cases []*dagCase, d
 	if err != nil {
 		return err
 	}
-	defer a.Close() //nolint:errcheck // the database is thrown away
+	defer a.Close()
 	for _, c := range cases {
 		at := mustTime(c.LogicalDate)
 		got, err := a.TestDAG(ctx, app.TestRequest{DagID: c.DagID, LogicalDate: &at, Out: io.Discard})

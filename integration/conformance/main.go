@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", max(1, runtime.NumCPU()), "how many processes answer for Airflow")
 	flag.Parse()
 	if o.seed == 0 {
-		o.seed = uint64(dag.SystemClock{}.Now().UnixNano()) //nolint:gosec // any number will do
+		o.seed = uint64(dag.SystemClock{}.Now().UnixNano())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

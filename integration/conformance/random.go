@@ -7,7 +7,7 @@ import "math/rand/v2"
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64, stream int) dice {
-	return dice{rand.New(rand.NewPCG(seed, uint64(stream)))} //nolint:gosec // test data, not a secret
+	return dice{rand.New(rand.NewPCG(seed, uint64(stream)))}
 }
 
 // chance is true in the given share of draws.

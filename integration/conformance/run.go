@@ -27,11 +27,11 @@ func compare(ctx context.Context, o settings) (bool, error) {
 		return false, err
 	}
 	if o.keep == "" {
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+		defer os.RemoveAll(dir)
 	}
 	flow, err := install(ctx, o.cache, o.python)
 	if err != nil {
-		return false, fmt.Errorf("Airflow cannot be installed: %w", err)
+		return false, fmt.Errorf("no Airflow to compare with: %w", err)
 	}
 	cases, err := generate(o, filepath.Join(dir, "dags"), "conf", o.dags, false)
 	if err != nil {
