@@ -32,13 +32,13 @@ func TestDefaultsFollowTheHomeFolder(t *testing.T) {
 		want    string
 	}{
 		"AIRLOCK_HOME":          {[]string{"AIRLOCK_HOME=/srv/airlock", "HOME=/home/a"}, "/srv/airlock"},
-		"relative AIRLOCK_HOME": {[]string{"AIRLOCK_HOME=state"}, "/work/state"},
+		"relative AIRLOCK_HOME": {[]string{"AIRLOCK_HOME=state"}, "/srv/here/state"},
 		"quoted tilde":          {[]string{"AIRLOCK_HOME=~/state", "HOME=/home/a"}, "/home/a/state"},
 		"HOME alone":            {[]string{"HOME=/home/a"}, "/home/a/airlock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := config.Load(config.Sources{Environ: tc.environ, WorkDir: "/work"})
+			c, err := config.Load(config.Sources{Environ: tc.environ, WorkDir: "/srv/here"})
 			require.NoError(t, err)
 			require.Equal(t, config.Default(tc.want), c)
 			require.Equal(t, "sqlite:///"+tc.want+"/airlock.db", c.Database.Reveal())
@@ -66,7 +66,7 @@ core: {dags_folder: mine}
 	c, err := config.Load(config.Sources{
 		Environ: []string{"AIRLOCK_HOME=" + dir, "AIRLOCK__WORKER__CONCURRENCY=3", "AIRLOCK__SCHEDULER__INTERVAL=3s"},
 		Flags:   map[string]string{"worker.concurrency": "4", "core.dags_folder": "dags"},
-		WorkDir: "/work",
+		WorkDir: "/srv/here",
 	})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Worker.Concurrency, "flag")
@@ -75,9 +75,9 @@ core: {dags_folder: mine}
 	require.Equal(t, 90*time.Second, c.Worker.DrainTimeout, "a bare number is seconds")
 	require.Equal(t, []string{"cpu.metadata", "io.upload"}, c.Worker.Queues)
 	require.Equal(t, 10*time.Second, c.Worker.HeartbeatInterval, "default")
-	require.Equal(t, "/work/dags", c.DagsFolder, "a flag's folder starts where the user stands")
+	require.Equal(t, "/srv/here/dags", c.DagsFolder, "a flag's folder starts where the user stands")
 
-	c, err = config.Load(config.Sources{Environ: []string{"AIRLOCK_HOME=" + dir}, WorkDir: "/work"})
+	c, err = config.Load(config.Sources{Environ: []string{"AIRLOCK_HOME=" + dir}, WorkDir: "/srv/here"})
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(dir, "mine"), c.DagsFolder, "the file's folder starts at home")
 }
