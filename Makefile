@@ -35,12 +35,12 @@ run: build ## run examples/media_ingest.yml once in the foreground, on SQLite
 
 .PHONY: test
 test: ## run all tests: real SQLite, MariaDB, ffmpeg, python3 and processes (installs what is missing)
-	.ci/deps ffmpeg mariadb-server python3
+	.ci/deps git ffmpeg mariadb-server python3
 	go test -timeout 20m ./...
 
 .PHONY: race
 race: ## run the concurrent packages' tests under the race detector
-	.ci/deps gcc ffmpeg mariadb-server python3
+	.ci/deps gcc git ffmpeg mariadb-server python3
 	CGO_ENABLED=1 go test -race -short -timeout 20m $(RACE)
 
 .PHONY: test-mysql
@@ -89,7 +89,7 @@ bench: ## run the benchmarks, each for two seconds
 
 .PHONY: cover
 cover: ## measure test coverage and print the packages' shares
-	.ci/deps ffmpeg mariadb-server python3
+	.ci/deps git ffmpeg mariadb-server python3
 	go test -timeout 20m -coverpkg ./... -coverprofile coverage.out ./...
 	go tool cover -func coverage.out | tail -n 1
 
