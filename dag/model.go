@@ -19,7 +19,7 @@ type DAG struct {
 	Owner   string   `json:"owner,omitempty"`
 
 	Schedule  Schedule   `json:"schedule"`
-	Timezone  string     `json:"timezone"` // IANA name, "UTC" when nothing is said
+	Timezone  string     `json:"timezone"` // IANA name: the zone of the schedule
 	StartDate *time.Time `json:"start_date,omitempty"`
 	EndDate   *time.Time `json:"end_date,omitempty"`
 	Catchup   bool       `json:"catchup"`

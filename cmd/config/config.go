@@ -29,7 +29,8 @@ type Config struct {
 	// PausedAtCreation is whether a DAG that is seen for the first time starts
 	// paused, where its file does not say. Default true, as in Airflow.
 	PausedAtCreation bool
-	// DefaultTimezone is the IANA name of the zone for DAGs that name none.
+	// DefaultTimezone is the IANA name of the zone of schedules without a start
+	// date, of the dates on tasks, and of dates on the command line.
 	// Default UTC.
 	DefaultTimezone string
 	// MaxMapLength is the most instances of one mapped task in a run. Default

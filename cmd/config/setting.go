@@ -54,7 +54,7 @@ func slots(c *Config) []slot {
 		s("core", "dags_git_conn_id", (*optional)(&c.Git.ConnID), "The connection with the access token or the ssh key for the repository."),
 		s("core", "fernet_key", (*secret)(&c.FernetKey), "The key that encrypts stored passwords; the file fernet.key in the home folder where it is not set."),
 		s("core", "dags_are_paused_at_creation", (*truth)(&c.PausedAtCreation), "Whether a DAG that is seen for the first time starts paused."),
-		s("core", "default_timezone", (*text)(&c.DefaultTimezone), "The time zone of DAGs that name none."),
+		s("core", "default_timezone", (*text)(&c.DefaultTimezone), "The time zone of schedules of DAGs without a start date, of the dates that stand on tasks, and of dates on the command line."),
 		s("core", "max_map_length", count(&c.MaxMapLength), "The most instances of one mapped task or group in a run."),
 		s("database", "dsn", (*dsn)(&c.Database), "The state database: sqlite:///path or mysql://user:pass@host:3306/db."),
 		s("scheduler", "interval", span(&c.Scheduler.Interval), "The longest time between two scheduling passes."),

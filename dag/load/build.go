@@ -140,8 +140,8 @@ type builder struct {
 	key      *node // the DAG's id in the file
 	path     string
 	d        *dag.DAG
-	loc      *time.Location
-	argsLoc  *time.Location // of default_args, when it names a zone
+	loc      *time.Location // of the DAG's own dates
+	argsLoc  *time.Location // of the dates in default_args
 	args     *node          // the merged default_args; nil for none
 	policies map[string]queuePolicy
 
@@ -176,6 +176,7 @@ func (b *builder) build(id string) *dag.DAG {
 	b.link()
 	b.finishDates()
 	b.checkDAG()
+	b.checkZones()
 	if b.rep.failed {
 		return nil
 	}
@@ -191,21 +192,57 @@ func (b *builder) val(key string) (*node, string) {
 	return n, join(b.path, key)
 }
 
-// readTimezone settles the DAG's zone: the DAG's own key, else that of
-// default_args, else the default.
+// readTimezone settles three zones as dag-factory and Airflow do: that of the
+// DAG's own dates is its timezone, that of dates in default_args the timezone
+// beside them, each UTC when it is not named; and the zone of the schedule comes
+// with the start date, from wherever that is taken. Without one it is the
+// installation's.
 func (b *builder) readTimezone() {
-	b.loc, b.d.Timezone = time.UTC, "UTC"
+	b.loc, b.argsLoc = time.UTC, time.UTC
 	own, ownLoc := b.zoneKey(b.merged.get("timezone"), join(b.path, "timezone"))
 	args, argsLoc := b.zoneKey(b.args.get("timezone"), join(b.path, "default_args.timezone"))
-	b.argsLoc = argsLoc
+	if ownLoc != nil {
+		b.loc = ownLoc
+	}
+	if argsLoc != nil {
+		b.argsLoc = argsLoc
+	}
+	name := b.opts.DefaultTimezone
 	switch {
-	case ownLoc != nil:
-		b.loc, b.d.Timezone = ownLoc, own
-	case argsLoc != nil:
-		b.loc, b.d.Timezone = argsLoc, args
-	default:
-		if loc, err := b.zone(b.opts.DefaultTimezone); err == nil {
-			b.loc, b.d.Timezone = loc, b.opts.DefaultTimezone
+	case !b.merged.get("start_date").null():
+		name = own
+	case !b.args.get("start_date").null():
+		name = args
+	}
+	b.d.Timezone = "UTC"
+	if _, err := b.zone(name); err == nil && name != "" {
+		b.d.Timezone = name
+	}
+}
+
+// checkZones tells where a zone that the DAG names does not reach what one would
+// think it rules.
+func (b *builder) checkZones() {
+	n, p := b.val("timezone")
+	if n == nil || b.rep.failed {
+		return
+	}
+	text, _ := b.val("schedule")
+	if text == nil {
+		text, _ = b.val("timetable")
+	}
+	if text != nil && text.kind == scalarNode && len(b.d.Schedule.Crons) > 0 && n.text != b.d.Timezone {
+		hint := "add start_date beside timezone"
+		if !b.args.get("start_date").null() {
+			hint = "move start_date out of default_args, or put timezone into default_args as well"
+		}
+		b.rep.warn(n, p, codeDateZone, "the schedule runs in "+b.d.Timezone+", not in "+n.text+": its zone is that of the start_date", hint)
+		return
+	}
+	for _, key := range []string{"start_date", "end_date"} {
+		if d := b.args.get(key); !d.null() && b.args.get("timezone").null() && b.loc != time.UTC {
+			b.rep.warn(d, join(join(b.path, "default_args"), key), codeDateZone, "dates in default_args are in UTC, not in "+n.text,
+				"put timezone into default_args as well, or "+key+" under the DAG itself")
 		}
 	}
 }

@@ -36,21 +36,56 @@ func (b *builder) zone(name string) (*time.Location, error) {
 // offset that stands in the file is replaced, not converted, which is what the
 // dialect's other reader does, and told where it makes a difference.
 func (b *builder) date(n *node, path string, loc *time.Location) (*time.Time, bool) {
+	t, offset, ok := b.readDate(n, path, loc)
+	if ok && offset != "" && offsetOf(offset) != zoneOffset(*t, loc) {
+		b.rep.warn(n, path, codeDateZone,
+			fmt.Sprintf("the offset %s is replaced by the time zone %s, not converted", offset, loc),
+			"leave the offset out, or name the zone with timezone")
+	}
+	return t, ok
+}
+
+// taskDate reads a date that stands on a task or in its group: the operator gets
+// it as it is, so that an offset counts, and without one the installation's zone.
+func (b *builder) taskDate(n *node, path string) (*time.Time, bool) {
+	loc, err := b.zone(b.opts.DefaultTimezone)
+	if err != nil {
+		loc = time.UTC
+	}
+	t, offset, ok := b.readDate(n, path, loc)
+	if !ok {
+		return t, ok
+	}
+	if offset != "" {
+		moved := t.Add(zoneOffset(*t, loc) - offsetOf(offset))
+		return &moved, true
+	}
+	if zoneOffset(*t, loc) != zoneOffset(*t, b.loc) {
+		b.rep.warn(n, path, codeDateZone, fmt.Sprintf("a task's own date is in the time zone %s, not in the DAG's %s", loc, b.loc), "write the offset, as in 2026-01-31 06:30:00+01:00")
+	}
+	return t, ok
+}
+
+// readDate reads a date as wall-clock time in a zone, and gives the offset that
+// the file writes beside it, empty for none.
+func (b *builder) readDate(n *node, path string, loc *time.Location) (at *time.Time, offset string, ok bool) {
 	if n.kind == mapNode && n.get("__type__") != nil {
-		return b.typedDate(n, path, loc)
+		at, ok = b.typedDate(n, path, loc)
+		return at, "", ok
 	}
 	if n.kind != scalarNode || n.null() {
 		b.rep.err(n, path, codeBadDate, "a date must stand here, not "+describe(n), dateForms)
-		return nil, false
+		return nil, "", false
 	}
 	s := strings.TrimSpace(n.text)
 	if m := relativeDate.FindStringSubmatch(strings.ToLower(s)); m != nil {
-		return b.relative(n, path, loc, m[1], m[2])
+		at, ok = b.relative(n, path, loc, m[1], m[2])
+		return at, "", ok
 	}
 	m := dateText.FindStringSubmatch(s)
 	if m == nil {
 		b.rep.err(n, path, codeBadDate, quote(s)+" is not a date", dateForms)
-		return nil, false
+		return nil, "", false
 	}
 	num := func(i int) int { v, _ := strconv.Atoi(m[i]); return v } // only digits; empty is 0
 	nanos := 0
@@ -61,34 +96,34 @@ func (b *builder) date(n *node, path string, loc *time.Location) (*time.Time, bo
 	naive := time.Date(num(1), time.Month(num(2)), num(3), num(4), num(5), num(6), nanos, time.UTC)
 	if naive.Month() != time.Month(num(2)) || naive.Day() != num(3) || num(4) > 23 || num(5) > 59 || num(6) > 59 || num(1) == 0 {
 		b.rep.err(n, path, codeBadDate, quote(s)+" does not exist in the calendar", dateForms)
-		return nil, false
+		return nil, "", false
 	}
 	t := wallTime(naive, loc).UTC()
-	if m[8] != "" {
-		b.checkOffset(n, path, m[8], t, loc)
-	}
-	return &t, true
+	return &t, m[8], true
 }
 
-// checkOffset tells when the offset that the file writes is not the zone's.
-func (b *builder) checkOffset(n *node, path, offset string, t time.Time, loc *time.Location) {
-	want := 0
-	if digits := strings.ReplaceAll(offset, ":", ""); len(digits) >= 3 {
-		h, _ := strconv.Atoi(digits[1:3])
-		m := 0
-		if len(digits) >= 5 {
-			m, _ = strconv.Atoi(digits[3:5])
-		}
-		want = (h*60 + m) * 60
-		if digits[0] == '-' {
-			want = -want
-		}
+// offsetOf is the distance from UTC that a text as +05:30 says; Z is none.
+func offsetOf(text string) time.Duration {
+	digits := strings.ReplaceAll(text, ":", "")
+	if len(digits) < 3 {
+		return 0
 	}
-	if _, got := t.In(loc).Zone(); got != want {
-		b.rep.warn(n, path, codeDateZone,
-			fmt.Sprintf("the offset %s is replaced by the time zone %s, not converted", offset, loc),
-			"leave the offset out, or name the zone with timezone")
+	h, _ := strconv.Atoi(digits[1:3]) // only digits
+	m := 0
+	if len(digits) >= 5 {
+		m, _ = strconv.Atoi(digits[3:5])
 	}
+	d := time.Duration(h)*time.Hour + time.Duration(m)*time.Minute
+	if digits[0] == '-' {
+		return -d
+	}
+	return d
+}
+
+// zoneOffset is the distance of a zone from UTC at an instant.
+func zoneOffset(t time.Time, loc *time.Location) time.Duration {
+	_, seconds := t.In(loc).Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // wallTime attaches a zone to a wall-clock time: of two instants the later, and

@@ -25,7 +25,8 @@ type Options struct {
 	CronDataIntervals bool
 	// CatchupByDefault is catchup where a file does not say. Default false.
 	CatchupByDefault bool
-	// DefaultTimezone is the zone of DAGs that name none. Default "UTC".
+	// DefaultTimezone is the zone of schedules without a start date, and of the
+	// dates that stand on tasks. Default "UTC".
 	DefaultTimezone string
 	// MaxActiveRuns and MaxActiveTasks are the limits of DAGs that set none.
 	// Default 16 each.

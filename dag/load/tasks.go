@@ -301,20 +301,19 @@ func (n *node) fieldNode(name string) (*node, bool) {
 }
 
 // readTaskDates reads the dates that the task or what it inherits sets. Those
-// of the DAG's default_args are in the zone that stands beside them.
+// of the DAG's default_args are in the zone that stands beside them, else UTC.
 func (b *builder) readTaskDates(t *taskDraft) {
 	for _, d := range []struct {
 		key string
 		to  **time.Time
 	}{{"start_date", &t.task.StartDate}, {"end_date", &t.task.EndDate}} {
 		n, p, lv := t.find(d.key)
-		if n.null() {
-			continue
+		switch {
+		case n.null():
+		case lv == lower:
+			*d.to, _ = b.date(n, p, b.argsLoc)
+		default:
+			*d.to, _ = b.taskDate(n, p)
 		}
-		loc := b.loc
-		if lv == lower && b.argsLoc != nil {
-			loc = b.argsLoc
-		}
-		*d.to, _ = b.date(n, p, loc)
 	}
 }

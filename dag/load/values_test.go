@@ -103,22 +103,64 @@ d:
 	require.Equal(t, day(25), d.Task("b").EndDate)
 }
 
+// The zone of a schedule comes with the start date, as in dag-factory with
+// Airflow; dates in default_args are in the zone beside them, else in UTC.
 func TestTimezones(t *testing.T) {
 	t.Parallel()
-	paris := one(t, "d:\n  timezone: Europe/Paris\n  default_args: {start_date: 2026-06-15}\n"+small)
-	require.Equal(t, "Europe/Paris", paris.Timezone)
-	require.Equal(t, time.Date(2026, 6, 14, 22, 0, 0, 0, time.UTC), *paris.StartDate)
-	york := one(t, "d:\n  default_args: {start_date: 2026-07-01, timezone: America/New_York}\n"+small)
-	require.Equal(t, "America/New_York", york.Timezone)
-	require.Equal(t, time.Date(2026, 7, 1, 4, 0, 0, 0, time.UTC), *york.StartDate)
-	both := one(t, "d:\n  timezone: Europe/Paris\n  default_args: {start_date: 2026-07-01, timezone: America/New_York}\n"+small)
-	require.Equal(t, "Europe/Paris", both.Timezone)
-	require.Equal(t, time.Date(2026, 7, 1, 4, 0, 0, 0, time.UTC), *both.StartDate)
+	tests := []struct {
+		text, zone, start string
+		warns             string
+	}{
+		{"timezone: Europe/Paris\n  start_date: 2026-06-15", "Europe/Paris", "2026-06-14T22:00:00Z", ""},
+		{"start_date: 2026-06-15", "UTC", "2026-06-15T00:00:00Z", ""},
+		{"timezone: Europe/Paris\n  default_args: {start_date: 2026-06-15}", "UTC", "2026-06-15T00:00:00Z", "dags.yml:3:13: warning: d.timezone: the schedule runs in UTC, not in Europe/Paris: its zone is that of the start_date"},
+		{"default_args: {start_date: 2026-07-01, timezone: America/New_York}", "America/New_York", "2026-07-01T04:00:00Z", ""},
+		{"timezone: Europe/Paris\n  default_args: {start_date: 2026-07-01, timezone: America/New_York}", "America/New_York", "2026-07-01T04:00:00Z", "not in Europe/Paris"},
+		{"timezone: Europe/Paris\n  start_date: 2026-06-15\n  default_args: {start_date: 2026-07-01}", "Europe/Paris", "2026-06-14T22:00:00Z", "dates in default_args are in UTC, not in Europe/Paris"},
+		{"timezone: Europe/Paris\n  start_date: null\n  default_args: {start_date: 2026-07-01, timezone: UTC}", "UTC", "2026-07-01T00:00:00Z", "not in Europe/Paris"},
+		{"timezone: Europe/Paris", "Asia/Tokyo", "", "the schedule runs in Asia/Tokyo, not in Europe/Paris"},
+		{"end_date: 2026-07-01", "Asia/Tokyo", "", ""},
+	}
 	o := options()
 	o.DefaultTimezone = "Asia/Tokyo"
-	res := load.Files(folderText("d:\n  start_date: 2026-07-01\n"+small), o)
-	require.Equal(t, "Asia/Tokyo", res.DAGs[0].Timezone)
-	require.Equal(t, time.Date(2026, 6, 30, 15, 0, 0, 0, time.UTC), *res.DAGs[0].StartDate)
+	for _, tt := range tests {
+		res := load.Files(folderText("d:\n  schedule: \"0 2 * * *\"\n  "+tt.text+"\n"+small), o)
+		require.Len(t, res.DAGs, 1, tt.text+lines(res.Problems))
+		d := res.DAGs[0]
+		require.Equal(t, tt.zone, d.Timezone, tt.text)
+		if tt.start != "" {
+			require.Equal(t, tt.start, d.StartDate.Format(time.RFC3339), tt.text)
+		}
+		if tt.warns == "" {
+			require.Empty(t, lines(res.Problems), tt.text)
+		} else {
+			require.Contains(t, lines(res.Problems), tt.warns)
+		}
+	}
+}
+
+// A task gets the dates that stand on it, or in its group, as they are: in the
+// installation's zone, and with the offset that they name.
+func TestDatesOfTasksAreInTheInstallationsZone(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.DefaultTimezone = "Asia/Tokyo"
+	res := load.Files(folderText(`d:
+  timezone: Europe/Berlin
+  start_date: 2026-06-01
+  task_groups: {g: {default_args: {start_date: "2026-06-03 00:00:00", end_date: 2026-08-01}}}
+  tasks:
+    a: {operator: empty, start_date: 2026-06-03 00:00:00}
+    b: {operator: empty, start_date: 2026-06-03 00:00:00+05:00}
+    c: {operator: empty, start_date: {__type__: datetime.datetime, year: 2026, month: 6, day: 3}}
+    d: {operator: empty, task_group_name: g}
+`), o)
+	require.False(t, res.HasErrors(), lines(res.Problems))
+	for id, want := range map[string]string{"a": "2026-06-02T15:00:00Z", "b": "2026-06-02T19:00:00Z", "c": "2026-06-02T15:00:00Z", "g.d": "2026-06-02T15:00:00Z"} {
+		require.Equal(t, want, res.DAGs[0].Task(id).StartDate.Format(time.RFC3339), id)
+	}
+	require.Equal(t, "2026-07-31T15:00:00Z", res.DAGs[0].Task("g.d").EndDate.Format(time.RFC3339))
+	require.Contains(t, lines(res.Problems), "a task's own date is in the time zone Asia/Tokyo, not in the DAG's Europe/Berlin")
 }
 
 func TestSchedules(t *testing.T) {

@@ -26,9 +26,7 @@ type dagCase struct {
 
 	yaml     string
 	failFast bool
-	zone     string // the DAG's
-	undated  bool   // it has no start date
-	shaped   bool   // the two readings of it differ
+	shaped   bool // the two readings of it differ
 }
 
 // extras are what dag-factory cannot say and is done to Airflow's objects.
@@ -36,8 +34,6 @@ type extras struct {
 	Setups    []string        `json:"setups,omitempty"`
 	Teardowns map[string]bool `json:"teardowns,omitempty"` // id to on_failure_fail_dagrun
 	FailFast  bool            `json:"fail_fast,omitempty"`
-	// Zone is the zone of a DAG without a start date, under that rule.
-	Zone string `json:"zone,omitempty"`
 }
 
 // step is the script of one task.

@@ -20,8 +20,6 @@ func namedRules() []rule {
 		{"wall-steps", "a cron text that covers every hour of certain days only has its ticks at those days' hours in every season: Airflow carries the elapsed time of such a step over a change of the clocks, and ticks an hour off"},
 		{"no-tick-lost", "several ticks that fall into the gap of a spring change all run, each moved forward; Airflow runs the first and loses the rest"},
 		{"groups-as-written", "who depends on a group depends on the ends that it has when everything inside is wired; dag-factory wires in the order of the file, and takes those that it has by then too"},
-		{"zone-of-default-args", "dates in default_args are in the DAG's timezone unless a zone stands beside them; dag-factory takes UTC"},
-		{"zone-without-start", "timezone is the zone of the schedule also where there is no start_date; dag-factory puts it on dates only"},
 	}
 }
 

@@ -28,12 +28,10 @@ var aroundChanges = []string{
 func writeSchedule(d dice, f *fields, c *dagCase, steps int) time.Time {
 	zone := pick(d, zones)
 	f.add("timezone", zone)
-	c.zone = zone
 	start := drawDay(d)
 	drawKind(d, f, zone)
 	hasStart := d.chance(0.93)
 	f.add("catchup", hasStart && d.chance(0.5)) // both sides want a start date to catch up from
-	c.undated = !hasStart
 	if hasStart {
 		f.add("start_date", drawDate(d, start))
 	}

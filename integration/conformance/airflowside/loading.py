@@ -15,8 +15,6 @@ def from_yaml(path, extras, rules=()):
     config = load_yaml_file(path)
     for dag_id, body in config.items():
         if isinstance(body, dict):
-            if "zone-of-default-args" in rules and body.get("timezone") and body.get("default_args"):
-                body["default_args"].setdefault("timezone", body["timezone"])
             extra = extras.get(dag_id, {})
             if extra:
                 strip(body)
@@ -65,13 +63,6 @@ def strip(body):
 
 
 def finish(dag, extra):
-    if extra.get("zone") and dag.start_date is None:
-        # Airflow takes the zone from the start date; see the rule zone-without-start.
-        from airflow.sdk.definitions.dag import _create_timetable
-        from pendulum import timezone
-
-        if isinstance(dag.schedule, str):  # a timetable object has its own
-            dag.timetable = _create_timetable(dag.schedule, timezone(extra["zone"]))
     if extra.get("fail_fast"):
         dag.fail_fast = True
     for task_id in extra.get("setups") or ():

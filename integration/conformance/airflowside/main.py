@@ -35,7 +35,7 @@ def corpus(path):
 
     line = {"dag_id": "file:" + path, "file_dags": {}}
     try:
-        for dag_id, dag in loading.from_yaml(path, {}, ("zone-of-default-args",)).items():
+        for dag_id, dag in loading.from_yaml(path, {}).items():
             line["file_dags"][dag_id] = loading.structure(loading.scheduler_dag(dag))
     except BaseException as e:
         line["error"] = "%s: %s" % (type(e).__name__, str(e)[:300])
