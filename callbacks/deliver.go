@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 )
 
 // maxCause is the longest cause of a failed delivery that is stored, in bytes.
@@ -21,8 +22,10 @@ const recordLimit = 15 * time.Second
 // attempt makes one delivery and records how it ended.
 func (d *Dispatcher) attempt(ctx context.Context, c claimed) result {
 	limited, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	crashpoint.Point("outbox: before a delivery")
 	err := d.notify(limited, c.event)
 	cancel()
+	crashpoint.Point("outbox: delivered, not recorded")
 	if err != nil && ctx.Err() != nil {
 		return result{claimed: c, abandoned: true} // we ended it: not the receiver's fault
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/dag/render"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -150,7 +151,9 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 		ctx, stop = context.WithTimeoutCause(ctx, limit, operator.ErrTimeout)
 		defer stop()
 	}
+	crashpoint.Point("worker: before the operator")
 	out = op.Run(ctx, w.task(in, renderer, scratch, w.marker(c.ID, c.Fence), log))
+	crashpoint.Point("worker: after the operator")
 	if errors.Is(context.Cause(ctx), operator.ErrTimeout) && out.Kind == dag.OutcomeFailed {
 		out.Err = fault.Timeout(in.Task.ExecutionTimeout, out.Err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/executor/fault"
 )
 
@@ -51,10 +52,12 @@ func (s *Scheduler) reap(ctx context.Context) (int, error) {
 	if s.stalled(s.o.Clock.Now()) {
 		return 0, nil // what was listed may be old: the living renew first
 	}
+	crashpoint.Point("reaper: before it takes leases over")
 	status, err := s.o.Results.Apply(ctx, results)
 	if err != nil {
 		return 0, err
 	}
+	crashpoint.Point("reaper: has taken leases over")
 	n := 0
 	for i, st := range status {
 		if st != dag.Applied {

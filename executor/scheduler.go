@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 )
 
 // SchedulerOptions is what a scheduler is made of.
@@ -164,6 +165,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	crashpoint.Point("scheduler: between pass and expansion")
 	s.moved = len(report.Runs) > 0
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 )
 
 const (
@@ -85,6 +86,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		c.Started(child.pid)
 	}
 	pipes.copy()
+	crashpoint.Point("child: started")
 
 	var res Result
 	var kill <-chan time.Time
@@ -107,6 +109,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 			<-child.ended
 		}
 	}
+	crashpoint.Point("child: ended")
 	state := child.reap()
 	res.Duration = max(0, clock.Now().Sub(started))
 	endGroup(clock, child.pid, kill)

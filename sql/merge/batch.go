@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
@@ -164,13 +165,16 @@ func (b *batch) transaction(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 	if err := fn(tx); err != nil {
 		return err
 	}
+	crashpoint.Point("merge: before it asks for the lease")
 	if b.job.StillMine != nil {
 		if err := b.job.StillMine(ctx); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
 	}
+	crashpoint.Point("merge: before its COMMIT")
 	done = true
 	err = tx.Commit()
+	crashpoint.Point("merge: after its COMMIT")
 	if err != nil && !b.e.DB.IsSQLite() && !errors.Is(err, driver.ErrBadConn) && dialect.ClassOf(err) == dialect.ClassLost {
 		return &dialect.CommitLostError{Err: err}
 	}

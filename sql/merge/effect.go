@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
@@ -134,6 +135,7 @@ func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, 
 		// registering is the same twice.
 		return e.Begin(ctx)
 	}
+	crashpoint.Point("effect: registered")
 	if err != nil {
 		return nil, false, fmt.Errorf("register the effect: %w", err)
 	}

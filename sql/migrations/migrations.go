@@ -11,6 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
@@ -46,7 +47,8 @@ func Up(ctx context.Context, db *dialect.DB) error {
 	if have > want {
 		return TooNew(db, have, want)
 	}
-	if _, err := p.Up(ctx); err != nil {
+	crashpoint.Point("migration: before the first file")
+	if err := eachFile(ctx, p); err != nil {
 		// Another process with a newer binary may have been first.
 		if now, _, verr := Version(ctx, db); verr == nil && now > want {
 			return TooNew(db, now, want)
@@ -57,6 +59,20 @@ func Up(ctx context.Context, db *dialect.DB) error {
 		}
 	}
 	return nil
+}
+
+// eachFile runs the files one by one, so that one can be told from the next.
+func eachFile(ctx context.Context, p *goose.Provider) error {
+	for {
+		_, err := p.UpByOne(ctx)
+		crashpoint.Point("migration: after a file")
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // plain unwraps goose's partial error to the database's own.

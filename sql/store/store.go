@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/migrations"
 )
@@ -123,13 +124,17 @@ type tx struct {
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
 // must set its results anew each time.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
+	crashpoint.At(op, "before")
 	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
 		now, err := s.nowBy(ctx, x)
 		if err != nil {
 			return err
 		}
-		return fn(ctx, &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now)})
+		err = fn(ctx, &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now)})
+		crashpoint.At(op, "inside")
+		return err
 	})
+	crashpoint.At(op, "after")
 	return s.explain(op, err)
 }
 

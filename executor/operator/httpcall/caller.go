@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
@@ -88,6 +89,7 @@ func (c *Caller) Call(ctx context.Context, t *operator.Task, r Request) (*Respon
 	if te != nil {
 		return nil, te
 	}
+	crashpoint.Point("http step: before it asks for the lease")
 	if !safe(req.Method) && t.StillMine != nil {
 		if err := t.StillMine(ctx); err != nil {
 			if errors.Is(err, operator.ErrLeaseLost) {
@@ -173,6 +175,7 @@ func (c *Caller) send(ctx context.Context, t *operator.Task, dest target, req *h
 		defer func() { _ = head.Body.Close() }()
 		body, err = io.ReadAll(io.LimitReader(head.Body, MaxBody+1))
 	}
+	crashpoint.Point("http step: answered")
 	if err != nil {
 		return nil, sendError(ctx, req, err, dest.options.limit)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -322,11 +323,14 @@ func (s *step) transaction(ctx context.Context, e *merge.Effect) (*result, error
 		if err := e.Finish(ctx, tx, merge.Counts{Read: r.RowsAffected, Merged: r.RowsAffected}, raw); err != nil {
 			return err
 		}
-		if s.t.StillMine == nil {
-			return nil
+		crashpoint.Point("sql step: before it asks for the lease")
+		if s.t.StillMine != nil {
+			err = s.t.StillMine(ctx)
 		}
-		return s.t.StillMine(ctx)
+		crashpoint.Point("sql step: before its COMMIT")
+		return err
 	})
+	crashpoint.Point("sql step: after its COMMIT")
 	if err != nil {
 		return nil, err
 	}

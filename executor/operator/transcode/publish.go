@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 )
 
@@ -27,6 +28,7 @@ func (t target) publish(ctx context.Context, temporary, attempt string, m *Manif
 	if err := syncFile(temporary); err != nil {
 		return err
 	}
+	crashpoint.Point("file: before it asks for the lease")
 	if err := stillMine(ctx); err != nil {
 		return err
 	}
@@ -36,9 +38,11 @@ func (t target) publish(ctx context.Context, temporary, attempt string, m *Manif
 	if err := syncDir(t.dir); err != nil {
 		return err
 	}
+	crashpoint.Point("file: between the two renames")
 	if err := os.Rename(manifest, t.manifest()); err != nil {
 		return fmt.Errorf("publish the manifest: %w", err)
 	}
+	crashpoint.Point("file: renamed")
 	return syncDir(t.dir)
 }
 
