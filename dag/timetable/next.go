@@ -144,9 +144,9 @@ func (t *Timetable) firstRun(now time.Time) time.Time {
 	}
 	past := t.atOrBefore(now)
 	if past.IsZero() {
-		return t.nextTick(now)
+		return t.CronNext(now)
 	}
-	next := t.nextTick(past)
+	next := t.CronNext(past)
 	grace := graceFloor
 	if !next.IsZero() {
 		grace = max(grace, next.Sub(past)/graceFraction)
@@ -241,7 +241,7 @@ func (t *Timetable) nextEvent(last *dag.PlannedRun, r Restriction, now time.Time
 // after is the tick that follows a run: of a period, one period later.
 func (t *Timetable) after(at time.Time) time.Time {
 	if len(t.tickers) > 0 {
-		return t.nextTick(at)
+		return t.CronNext(at)
 	}
 	return add(at.UTC(), t.schedule.Delta, t.schedule.Months)
 }

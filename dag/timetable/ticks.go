@@ -3,8 +3,8 @@ package timetable
 import "time"
 
 // ticker turns the matches of a cron text on a wall clock into instants of a
-// zone. It looks at the set of all ticks, so that asking from any instant gives
-// the same ticks: none is lost and none comes twice.
+// zone. It looks at the set of all ticks, so that going from one to the next
+// gives them all: none is lost and none comes twice.
 type ticker struct {
 	spec *cronSpec
 	loc  *time.Location
@@ -89,6 +89,23 @@ func (k ticker) nextIn(s segment, t time.Time) time.Time {
 		return moved
 	}
 	return earlier(moved, m.Add(-s.offset))
+}
+
+// lastShown is t, or where the clock shows t's time once more after going back,
+// that later instant. A text that covers every hour goes by elapsed time and
+// tells the two apart.
+func (k ticker) lastShown(t time.Time) time.Time {
+	if k.spec.everyHour {
+		return t
+	}
+	s := k.segmentAt(t.UTC())
+	if s.end.IsZero() || s.after >= s.offset {
+		return t
+	}
+	if again := t.Add(s.offset - s.after); !again.Before(s.end) {
+		return again
+	}
+	return t
 }
 
 // prev is the last tick strictly before t; zero when there is none.

@@ -176,6 +176,46 @@ func TestDayRestrictedHoursFollowTheWallClock(t *testing.T) {
 	require.Equal(t, at(t, "2026-03-09T04:00:00Z"), tt.CronNext(at(t, "2026-03-07T04:45:00Z")))
 }
 
+// In New York the clock goes back from 02:00 to 01:00 at 06:00 UTC on 1 November
+// 2026, so that 01:30 is shown at 05:30 and at 06:30 UTC and the text's tick is
+// the second.
+func TestATimeThatIsShownTwiceCountsAsShownTheSecondTime(t *testing.T) {
+	t.Parallel()
+	tt := cronTable(t, "30 1 * * *", "America/New_York", dag.ScheduleCronTrigger)
+	second, dayAfter := at(t, "2026-11-01T06:30:00Z"), at(t, "2026-11-02T06:30:00Z")
+	for _, c := range []struct {
+		after string
+		next  time.Time
+	}{
+		{"2026-10-31T05:30:00Z", second}, // the tick before
+		{"2026-11-01T04:59:00Z", second},
+		{"2026-11-01T05:29:00Z", second},   // 01:29 for the first time
+		{"2026-11-01T05:30:00Z", dayAfter}, // 01:30 for the first time
+		{"2026-11-01T05:59:00Z", dayAfter},
+		{"2026-11-01T06:29:00Z", second}, // 01:29 for the second time
+		{"2026-11-01T06:30:00Z", dayAfter},
+	} {
+		require.Equal(t, c.next, tt.CronNext(at(t, c.after)), c.after)
+		start := at(t, c.after)
+		want := c.next
+		if start.Equal(second) || c.after == "2026-10-31T05:30:00Z" {
+			want = start // a tick is its own beginning
+		}
+		got := tt.Next(nil, timetable.Restriction{Earliest: &start, Catchup: true}, at(t, "2026-12-01T00:00:00Z"))
+		require.Equal(t, want, got.RunAfter, "a start at %s", c.after)
+	}
+}
+
+// The other text's tick at the first 01:45 does not hide the tick at the second 01:30.
+func TestSeveralTextsLoseNoTickWhenTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	tt, err := timetable.New(dag.Schedule{Kind: dag.ScheduleCronTrigger, Crons: []string{"45 * * * *", "30 1 * * *"}}, "America/New_York")
+	require.NoError(t, err)
+	require.Equal(t, []time.Time{
+		at(t, "2026-11-01T04:45:00Z"), at(t, "2026-11-01T05:45:00Z"), at(t, "2026-11-01T06:30:00Z"), at(t, "2026-11-01T06:45:00Z"), at(t, "2026-11-01T07:45:00Z"),
+	}, walk(tt, at(t, "2026-11-01T04:30:00Z"), at(t, "2026-11-01T08:00:00Z")))
+}
+
 func TestSpecialDays(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ cron, after, next string }{

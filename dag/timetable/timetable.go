@@ -122,28 +122,22 @@ func add(t time.Time, d time.Duration, months int) time.Time {
 	return t.Add(d)
 }
 
-// CronNext answers as Airflow's cron does when it is asked for the tick after an
-// instant: it takes the first of two equal wall times for the tick itself and
-// goes on from there. Next plans by the set of all ticks instead, which has the
-// second of the two, and agrees with it from every tick. The zero time means
-// that no tick follows; schedules that are not cron texts have no ticks. All
-// instants are in UTC.
+// CronNext is the first tick after an instant, in UTC; zero when none follows and
+// for schedules that are not cron texts. From a tick it is the next of them all.
+// From any other instant the wall clock is read, as Airflow's cron does: what the
+// clock shows for the first time of two counts as shown for the second, so that a
+// start at the first 01:45 has the tick of 01:30 behind it.
 func (t *Timetable) CronNext(after time.Time) time.Time {
+	fromTick := len(t.tickers) > 1 && t.isTick(after) // of a single text no tick shows a time that comes again
 	var best time.Time
 	for _, k := range t.tickers {
-		tick := k.next(after)
-		if !tick.IsZero() && !k.spec.everyHour && sameWall(tick, after, t.loc) {
-			tick = k.next(tick)
+		from := after
+		if !fromTick {
+			from = k.lastShown(after)
 		}
-		best = earlier(best, tick)
+		best = earlier(best, k.next(from))
 	}
 	return best
-}
-
-// sameWall tells whether two instants show the same wall time in a zone.
-func sameWall(a, b time.Time, loc *time.Location) bool {
-	a, b = a.In(loc), b.In(loc)
-	return wall(a, offsetOf(a)).Equal(wall(b, offsetOf(b)))
 }
 
 // CronPrev is the last tick strictly before an instant, in UTC; zero for none.
@@ -155,16 +149,23 @@ func (t *Timetable) CronPrev(before time.Time) time.Time {
 	return best
 }
 
-func (t *Timetable) nextTick(after time.Time) time.Time {
-	var best time.Time
+// isTick tells whether an instant is a tick of any of the texts.
+func (t *Timetable) isTick(at time.Time) bool {
 	for _, k := range t.tickers {
-		best = earlier(best, k.next(after))
+		if k.next(at.Add(-1)).Equal(at) {
+			return true
+		}
 	}
-	return best
+	return false
 }
 
 // atOrAfter is an instant that is a tick itself, else the next tick.
-func (t *Timetable) atOrAfter(at time.Time) time.Time { return t.nextTick(at.Add(-1)) }
+func (t *Timetable) atOrAfter(at time.Time) time.Time {
+	if t.isTick(at) {
+		return at.UTC()
+	}
+	return t.CronNext(at)
+}
 
 // atOrBefore is an instant that is a tick itself, else the tick before it.
 func (t *Timetable) atOrBefore(at time.Time) time.Time { return t.CronPrev(at.Add(1)) }

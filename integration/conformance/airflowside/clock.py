@@ -61,7 +61,8 @@ def planned_runs(clock, dag, start, jumps):
 class Ticks:
     """The rules wall-steps and no-tick-lost: a cron text's ticks are its matches
     on the wall clock, each with the zone attached (moved forward out of a gap, the
-    second of two), whatever instant one asks from. A text that covers every hour
+    second of two); a time that the clock shows twice counts as shown the second
+    time, also where one asks from the first. A text that covers every hour
     keeps Airflow's elapsed time for steps of up to an hour."""
 
     fired = set()
@@ -91,6 +92,8 @@ class Ticks:
             every_hour = _covers_every_hour(cron)
             if every_hour and abs(getattr(cron, step)(datetime.datetime) - naive) <= datetime.timedelta(hours=1):
                 return answer
+            if sign > 0 and not every_hour:
+                current = max(current, convert_to_utc(make_aware(naive, self._timezone)))
             cron = croniter(self._expression, start_time=naive - sign * reach)
             best, until = None, None
             while True:
