@@ -30,6 +30,9 @@ type Field struct {
 	Doc      string // one sentence
 	// Fields are the allowed keys of a FieldMap; nil allows any.
 	Fields []Field
+	// Ordered: a mapping is stored as the list of its pairs [key, value], so that
+	// the order of the file is kept.
+	Ordered bool
 }
 
 // OperatorSpec describes an operator to the loader and to the documentation.

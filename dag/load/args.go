@@ -77,8 +77,23 @@ func (r *report) arg(n *node, path string, f *dag.Field, template bool) (any, bo
 	case dag.FieldMap:
 		return r.mapArg(n, path, f, template)
 	default:
+		if f.Ordered && n.kind == mapNode {
+			return r.pairs(n, path)
+		}
 		return r.any(n, path)
 	}
+}
+
+// pairs reads a mapping whose order means something.
+func (r *report) pairs(n *node, path string) (any, bool) {
+	out := make([]any, 0, len(n.fields))
+	all := true
+	for _, item := range n.fields {
+		v, ok := r.any(item.val, join(path, item.name))
+		all = all && ok
+		out = append(out, []any{item.name, v})
+	}
+	return out, all
 }
 
 // intArg reads a whole number of any size that JSON carries exactly.

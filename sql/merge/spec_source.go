@@ -177,7 +177,9 @@ func (a *args) xcomSource(src map[string]any, s *SourceSpec) {
 
 var xcomText = regexp.MustCompile(`^(.+?)\.output(?:\[['"]([^'"]+)['"]\])?$`)
 
-// columns reads the columns, as a mapping or as a list in which each has a name.
+// columns reads the columns: a list in which each has a name, a list of pairs of
+// name and column (which is how the loader keeps a mapping's order), or a
+// mapping, whose order is lost.
 func (a *args) columns(m map[string]any) []*column.Column {
 	var out []*column.Column
 	checks := map[*column.Column]string{}
@@ -210,6 +212,11 @@ func (a *args) columns(m map[string]any) []*column.Column {
 		}
 	case []any:
 		for i, x := range v {
+			if pair, ok := x.([]any); ok && len(pair) == 2 { // a mapping in the order of its file
+				name, _ := pair[0].(string)
+				add(name, join("columns", name), pair[1])
+				continue
+			}
 			path := fmt.Sprintf("columns[%d]", i)
 			def, _ := x.(map[string]any)
 			add(a.str(def, path, "name"), path, x)
@@ -242,7 +249,7 @@ func (a *args) column(name, path string, def map[string]any) (*column.Column, st
 	a.known(def, path, "name", "type", "from", "required", "default", "values", "pattern", "check", "format", "timezone", "trim", "store")
 	c := &column.Column{
 		Name: name, From: a.str(def, path, "from"), Required: a.boolean(def, path, "required", false),
-		Format: a.str(def, path, "format"), Trim: a.boolean(def, path, "trim", false),
+		Trim:       a.boolean(def, path, "trim", false),
 		StagedOnly: !a.boolean(def, path, "store", true),
 	}
 	typ := a.str(def, path, "type")
@@ -271,8 +278,10 @@ func (a *args) column(name, path string, def map[string]any) (*column.Column, st
 			a.problem(join(path, "timezone"), badValue, "%q is not a time zone; write it as in Europe/Berlin or UTC", z)
 		}
 	}
-	if strings.Contains(c.Format, "%") {
-		a.problem(join(path, "format"), badValue, "found %q; the format is written as an example: the date 2 January 2006, 15:04:05", c.Format)
+	if f := a.str(def, path, "format"); f != "" && !a.template(f) {
+		if c.Format, err = column.ParseFormat(f); err != nil {
+			a.problem(join(path, "format"), badValue, "%s", err)
+		}
 	}
 	if v, there := def["default"]; there && v != nil && !a.template(v) {
 		c.Default = defaultValue(v)

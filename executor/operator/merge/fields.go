@@ -9,7 +9,7 @@ func fields() []dag.Field {
 			Doc: "Connection of the target database: mysql, mariadb or sqlite."},
 		{Name: "source", Type: dag.FieldMap, Templated: true, Mappable: true, Fields: sourceFields(),
 			Doc: "Where the rows come from: file, query or xcom."},
-		{Name: "columns", Type: dag.FieldAny, Templated: true,
+		{Name: "columns", Type: dag.FieldAny, Templated: true, Ordered: true,
 			Doc: "The columns with their types and rules: a mapping of names, or a list in which each has a name."},
 		{Name: "target", Type: dag.FieldString, Templated: true, Mappable: true, Doc: "The table that the rows go into."},
 		{Name: "create_target", Type: dag.FieldBool, Default: false, Doc: "Make the table from the columns when it is not there."},

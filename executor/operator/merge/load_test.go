@@ -11,6 +11,7 @@ import (
 	"github.com/airlock-dag/airlock/dag/bundle"
 	"github.com/airlock-dag/airlock/dag/load"
 	mergeop "github.com/airlock-dag/airlock/executor/operator/merge"
+	"github.com/airlock-dag/airlock/sql/merge"
 )
 
 func loadProblems(t *testing.T, task string) []dag.Problem {
@@ -65,6 +66,30 @@ func TestMistakesAreToldOnceWithTheirPlace(t *testing.T) {
 			require.Contains(t, seen, path, "%v", seen)
 		}
 		require.Len(t, seen, len(c.paths), "%v", seen)
+	}
+}
+
+// The order of a table that the step makes is the file's.
+func TestColumnsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	text := "demo:\n  start_date: 2026-01-01\n  schedule: null\n  tasks:\n    m:\n      operator: merge\n      conn_id: w\n      source: {file: x.csv}\n" +
+		"      columns: {zeta: bigint, name: text, alpha: {type: 'decimal(8,2)', format: '%Y'}}\n      target: t\n      key: [zeta]\n"
+	got := load.Files([]bundle.File{{Path: "demo.yaml", Data: []byte(text)}}, load.Options{Specs: []dag.OperatorSpec{mergeop.New(nil).Spec()}})
+	require.Empty(t, got.Problems)
+	spec, problems := merge.ParseSpec(got.DAGs[0].Task("m").Args)
+	require.Empty(t, problems)
+	var names []string
+	for _, c := range spec.Columns {
+		names = append(names, c.Name+" "+c.Type.String())
+	}
+	require.Equal(t, []string{"zeta bigint", "name text", "alpha decimal(8,2)"}, names)
+	for format, word := range map[string]string{"YYYY-MM-DD": "%Y-%m-%d", "%Y-%q": "%q is not known"} {
+		broken := strings.Replace(text, "'%Y'", "'"+format+"'", 1)
+		got := load.Files([]bundle.File{{Path: "demo.yaml", Data: []byte(broken)}}, load.Options{Specs: []dag.OperatorSpec{mergeop.New(nil).Spec()}})
+		require.Len(t, got.Problems, 1)
+		require.Equal(t, "demo.tasks.m.columns.alpha.format", got.Problems[0].Path)
+		require.Equal(t, 9, got.Problems[0].Line)
+		require.Contains(t, got.Problems[0].Message, word)
 	}
 }
 

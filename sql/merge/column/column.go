@@ -25,8 +25,8 @@ type Column struct {
 	Pattern *regexp.Regexp
 	// Check is an expression over this and other columns, nil for none.
 	Check *Check
-	// Format is Go's layout of a date or timestamp; ISO 8601 when empty.
-	Format string
+	// Format is how a date or timestamp is written; ISO 8601 when nil.
+	Format *Format
 	// Zone is the place that a time without a zone is in; nil to refuse it.
 	Zone *time.Location
 	// Trim removes spaces around the value before anything else.

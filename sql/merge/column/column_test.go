@@ -32,7 +32,15 @@ func zone(name string) func(*column.Column) {
 	}
 }
 
-func format(f string) func(*column.Column) { return func(c *column.Column) { c.Format = f } }
+func format(text string) func(*column.Column) {
+	return func(c *column.Column) {
+		f, err := column.ParseFormat(text)
+		if err != nil {
+			panic(err)
+		}
+		c.Format = f
+	}
+}
 
 func TestConvertKeepsOrRefuses(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,10 @@ var plainLayouts = []string{
 func (c *Column) date(v row.Value) (any, *row.Fault) {
 	switch v.Kind {
 	case row.Text, row.Bytes:
+	case row.Number:
+		if !c.Format.counts() {
+			return nil, c.wrong(v, "a date")
+		}
 	case row.Time:
 		if day, clock, _ := strings.Cut(v.Text, " "); strings.Trim(clock, "0:.") == "" {
 			return day, nil
@@ -44,13 +48,15 @@ func (c *Column) date(v row.Value) (any, *row.Fault) {
 	default:
 		return nil, c.wrong(v, "a date")
 	}
-	layout := c.Format
-	if layout == "" {
-		layout = DateLayout
+	t, form, err := time.Time{}, DateLayout, error(nil)
+	if c.Format != nil {
+		form = c.Format.String()
+		t, err = c.Format.parse(v.Text)
+	} else {
+		t, err = time.Parse(DateLayout, v.Text)
 	}
-	t, err := time.Parse(layout, v.Text)
 	if err != nil {
-		return nil, c.fault(row.BadDate, "%s is not a date of the form %s", show(v.Text), layout)
+		return nil, c.fault(row.BadDate, "%s is not a date of the form %s", show(v.Text), form)
 	}
 	if h, m, s := t.Clock(); h+m+s+t.Nanosecond() != 0 {
 		return nil, c.fault(row.BadDate, "%s has a time of day; a date has none", show(v.Text))
@@ -69,6 +75,11 @@ func (c *Column) timestamp(v row.Value) (any, *row.Fault) {
 		t, f = c.parseTime(v.Text)
 	case row.Time:
 		t, f = c.parseWall(v.Text, "2006-01-02 15:04:05.999999999", c.zoneOr(time.UTC))
+	case row.Number:
+		if !c.Format.counts() {
+			return nil, c.wrong(v, "a timestamp")
+		}
+		t, f = c.parseTime(v.Text)
 	default:
 		return nil, c.wrong(v, "a timestamp")
 	}
@@ -102,18 +113,18 @@ func (c *Column) zoneOr(z *time.Location) *time.Location {
 }
 
 func (c *Column) parseTime(text string) (time.Time, *row.Fault) {
-	if c.Format != "" {
-		if hasZone(c.Format) {
-			t, err := time.Parse(c.Format, text)
-			if err != nil {
-				return t, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), c.Format)
-			}
+	if c.Format != nil {
+		t, err := c.Format.parse(text)
+		switch {
+		case err != nil:
+			return t, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), c.Format)
+		case c.Format.HasZone():
 			return t, nil
+		case c.Zone == nil:
+			return t, c.noZone(text)
+		default:
+			return c.inZone(t, text, c.Zone)
 		}
-		if c.Zone == nil {
-			return time.Time{}, c.noZone(text)
-		}
-		return c.parseWall(text, c.Format, c.Zone)
 	}
 	for _, layout := range zonedLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -135,17 +146,18 @@ func (c *Column) noZone(text string) *row.Fault {
 	return c.fault(row.NoTimeZone, "%s has no time zone; give the column a timezone for such values", show(text))
 }
 
-func hasZone(layout string) bool {
-	return strings.Contains(layout, "Z07") || strings.Contains(layout, "-07") || strings.Contains(layout, "MST")
-}
-
-// parseWall reads a time of day in a place. One that the place skips or has
-// twice (a change to or from summer time) is refused: either reading is a guess.
+// parseWall reads a time of day in a place.
 func (c *Column) parseWall(text, layout string, zone *time.Location) (time.Time, *row.Fault) {
 	wall, err := time.Parse(layout, text)
 	if err != nil {
 		return wall, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), layout)
 	}
+	return c.inZone(wall, text, zone)
+}
+
+// inZone is a time of day in a place. One that the place skips or has twice (a
+// change to or from summer time) is refused: either reading is a guess.
+func (c *Column) inZone(wall time.Time, text string, zone *time.Location) (time.Time, *row.Fault) {
 	if zone == time.UTC {
 		return wall, nil
 	}
