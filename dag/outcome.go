@@ -127,6 +127,11 @@ type Result struct {
 	SkipTasks    []string
 	Letter       *DeadLetter // set exactly when State is failed
 	Events       []Event
+	// FailedInput is the hash of the media input that this end is counted
+	// against; "" for none. For a reaped result the store finds it itself, when
+	// CountInput is set.
+	FailedInput string
+	CountInput  bool
 	// ReapedAt is set when the reaper applies the result for a worker whose
 	// lease ended: the guard is then "lease_until < now" besides the fence.
 	Reaped bool

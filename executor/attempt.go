@@ -217,6 +217,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			}
 			return in.trouble.note(ctx, err)
 		},
+		OpenInput:      func(ctx context.Context, hash string) error { return w.openInput(ctx, in, hash) },
 		Dir:            filepath.Join(w.o.DagsFolder, filepath.Dir(filepath.FromSlash(in.DAG.FileLoc))),
 		ScratchDir:     scratch,
 		Marker:         marker,

@@ -30,6 +30,8 @@ type Ending struct {
 	WorkerID       string
 	Hostname       string
 	Detail         json.RawMessage
+	// OpenedInput is the hash of the media input that the attempt opened last.
+	OpenedInput string
 	// PreviousDelay was drawn for the retry that this attempt was; 0 for the first.
 	PreviousDelay time.Duration
 	// Reaped is set when the reaper speaks for a worker that is gone.
@@ -71,6 +73,9 @@ func Decide(in Ending, rnd dag.Rand) dag.Result {
 		}
 		e = in.refined(e)
 		in.fail(&r, e, rnd)
+		if fault.BlamesInput(e) {
+			r.FailedInput, r.CountInput = in.OpenedInput, in.Reaped
+		}
 	}
 	r.Attempt = dag.Attempt{
 		TaskInstanceID: in.Claim.ID, TryNumber: in.Claim.TryNumber, Fence: in.Claim.Fence, State: r.State,

@@ -90,6 +90,10 @@ type WorkerStore interface {
 	PutEvents(ctx context.Context, events []dag.Event) error
 	// StillMine tells whether the lease is held at this instant.
 	StillMine(ctx context.Context, l dag.Lease) (bool, error)
+	// OpenInput notes that an attempt is about to open the media input with this
+	// hash, so that its failures can be counted though the worker should die of
+	// it, and gives what has been counted so far.
+	OpenInput(ctx context.Context, l dag.Lease, assetSHA256 string) (dag.MediaInput, error)
 	// CreateRuns serves trigger_dag_run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Run finds a run; the error of one that does not exist has dag.ErrNotFound.

@@ -38,6 +38,9 @@ type WorkerOptions struct {
 	// DrainTimeout is how long running attempts may go on after a stop is asked
 	// for, before they are handed back; default 60 s.
 	DrainTimeout time.Duration
+	// MaxInputFailures is how often a media input may fail, in all tasks of all
+	// workers together, before nobody opens it any more; 0 is no limit.
+	MaxInputFailures int
 	// OnlyRun restricts the worker to one run (its row id).
 	OnlyRun int64
 

@@ -41,7 +41,7 @@ type Options struct {
 	// Environment has the connections and variables of the environment, which
 	// win over stored ones.
 	Environment config.Environment
-	// Operators default to Operators().
+	// Operators default to OperatorsFor(Config).
 	Operators *operator.Registry
 }
 
@@ -76,7 +76,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.LookupEnv = func(string) (string, bool) { return "", false }
 	}
 	if o.Operators == nil {
-		o.Operators = Operators()
+		o.Operators = OperatorsFor(o.Config)
 	}
 	st, err := OpenStore(ctx, o.Config, o.Log)
 	if err != nil {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/bash"
@@ -21,13 +22,19 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
 )
 
-// Operators is every operator that this binary has. A new operator is added
-// here, and nowhere else.
-func Operators() *operator.Registry {
+// Operators is every operator that this binary has, with the default settings:
+// for loading files and for documentation.
+func Operators() *operator.Registry { return OperatorsFor(config.Default("")) }
+
+// OperatorsFor is every operator that this binary has, as the settings want
+// them. A new operator is added here, and nowhere else.
+func OperatorsFor(cfg config.Config) *operator.Registry {
 	calls := httpcall.New()
+	encode := transcode.New()
+	encode.Slots.PerDevice = cfg.Worker.GPUSessions
 	return operator.NewRegistry(
 		bash.New(), branch.New(), empty.New(), merge.New(dag.SystemRand{}), &probe.Operator{}, python.New(),
-		shortcircuit.New(), sqlop.New(), transcode.New(), triggerdagrun.New(),
+		shortcircuit.New(), sqlop.New(), encode, triggerdagrun.New(),
 		httpop.New(calls), externaltasksensor.New(), filesensor.New(), httpsensor.New(calls), sqlsensor.New(),
 	)
 }

@@ -43,7 +43,7 @@ func (a *App) parts(o partOptions) parts {
 		Store: a.store, Settings: a.settings, Operators: a.o.Operators, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
 		ID: id, Hostname: host, PID: os.Getpid(), Queues: o.queues, Concurrency: o.concurrency,
 		Lease: cfg.Worker.LeaseDuration, Heartbeat: cfg.Worker.HeartbeatInterval, Poll: cfg.Worker.PollInterval,
-		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun,
+		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
 		Wake: a.workerWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
 	}

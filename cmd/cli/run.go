@@ -33,6 +33,7 @@ type grammar struct {
 	Backfill  backfillCmd  `cmd:"" group:"work" help:"Make the runs of a stretch of the past; list backfills."`
 	Tasks     tasksCmd     `cmd:"" group:"work" help:"List, test and clear tasks; read their logs."`
 	DLQ       dlqCmd       `cmd:"" name:"dlq" group:"work" help:"Look into the dead letters."`
+	Inputs    inputsCmd    `cmd:"" group:"work" help:"List media inputs that failed, and release them."`
 	Classify  classifyCmd  `cmd:"" group:"work" help:"Explain how an error is classified."`
 	Pools     poolsCmd     `cmd:"" group:"settings" help:"Change pools."`
 	Variables variablesCmd `cmd:"" group:"settings" help:"Change variables."`

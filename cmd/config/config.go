@@ -93,6 +93,13 @@ type Worker struct {
 	// DrainTimeout is how long a stopping worker waits for running tasks before
 	// it ends them and hands them back. Default 30s.
 	DrainTimeout time.Duration
+	// MaxInputFailures is how often a media input may fail, in all tasks of all
+	// workers together, before nobody opens it until it is released; 0 is no
+	// limit. Default 5.
+	MaxInputFailures int
+	// GPUSessions is how many encodes run at once on one GPU; the driver may open
+	// fewer. Default 2.
+	GPUSessions int
 }
 
 // Callbacks holds the settings of the callback dispatcher.
@@ -138,6 +145,8 @@ func Default(home string) Config {
 			LeaseDuration:     30 * time.Second,
 			HeartbeatInterval: 10 * time.Second,
 			DrainTimeout:      30 * time.Second,
+			MaxInputFailures:  5,
+			GPUSessions:       2,
 		},
 		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 3 * time.Minute},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},

@@ -66,6 +66,8 @@ func slots(c *Config) []slot {
 		s("worker", "lease_duration", span(&c.Worker.LeaseDuration), "How long a claim holds unless it is renewed."),
 		s("worker", "heartbeat_interval", span(&c.Worker.HeartbeatInterval), "The time between two renewals of a lease."),
 		s("worker", "drain_timeout", span(&c.Worker.DrainTimeout), "How long a stopping worker waits for running tasks before it hands them back."),
+		s("worker", "max_input_failures", number{&c.Worker.MaxInputFailures, 0}, "How often a media input may fail, in all tasks together, before nobody opens it until it is released; 0 for no limit."),
+		s("worker", "gpu_sessions", count(&c.Worker.GPUSessions), "How many encodes run at once on one GPU, if its driver opens as many."),
 		s("callbacks", "interval", span(&c.Callbacks.Interval), "The longest time between two looks for callback events."),
 		s("callbacks", "lease_duration", span(&c.Callbacks.LeaseDuration), "How long a killed process keeps the events that it was delivering from the others. One delivery may take half of it."),
 		s("callbacks", "max_attempts", count(&c.Callbacks.MaxAttempts), "After how many failed deliveries an event is given up and kept as dead."),
@@ -160,15 +162,18 @@ func parseDuration(s string, to *time.Duration) error {
 	return nil
 }
 
-// number is a whole number from 1.
-type number struct{ to *int }
+// number is a whole number from least on.
+type number struct {
+	to    *int
+	least int
+}
 
-func count(to *int) value       { return number{to} }
+func count(to *int) value       { return number{to, 1} }
 func (v number) String() string { return strconv.Itoa(*v.to) }
 func (v number) set(s string) error {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > 1_000_000 {
-		return fmt.Errorf("is %q: use a whole number from 1", s)
+	if err != nil || n < v.least || n > 1_000_000 {
+		return fmt.Errorf("is %q: use a whole number from %d", s, v.least)
 	}
 	*v.to = n
 	return nil

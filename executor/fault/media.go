@@ -16,6 +16,7 @@ func mediaCodes() []Code {
 		{"INPUT_MISSING", permanent, "", "the media file does not exist", "check the path; a relative one starts at the DAG file's folder"},
 		{"INPUT_EMPTY", permanent, "", "the media file has no bytes", "it is the usual sign of an upload that has not finished; send the file again"},
 		{"INPUT_CHANGING", transient, "", "the media file changed while it was read", "let its producer rename the finished file into place"},
+		{"POISONED_INPUT", dag.ClassPoison, "", "this input has failed in too many attempts, of whatever task, and nobody opens it until it is released", "look at what failed, then run `airlock inputs release`"},
 		{"INPUT_TOO_LONG", permanent, "", "the input lasts longer than the profile allows", "raise the profile's max_duration, or look for a gap in the timestamps"},
 		{"NOT_MEDIA", permanent, "", "the file is not media that ffmpeg can read", "check what the producer sent under this name"},
 		{"PLAYLIST_REFUSED", permanent, "", "the file is a playlist and names other files or addresses", "fetch what it names in a step of its own"},
@@ -53,5 +54,27 @@ func mediaCodes() []Code {
 		{"STARTUP_TIMEOUT", transient, "", "ffmpeg produced nothing in its startup_timeout", "raise it if the input is slow to open"},
 		{"FFMPEG_STOPPED", transient, "", "somebody sent ffmpeg a signal to end", ""},
 		{"FFMPEG_FAILED", transient, "", "ffmpeg failed in a way that no table knows", ""},
+	}
+}
+
+// CodePoisonedInput is that of an attempt whose media input is not to be
+// opened any more.
+const CodePoisonedInput = "POISONED_INPUT"
+
+// BlamesInput tells whether a failure may be the media input's own fault, so
+// that it counts towards the limit past which nobody opens that input: damage,
+// and all that ends or hangs the process which reads it. What a profile asks
+// for, what the machine lacks and what a person did do not count.
+func BlamesInput(e *dag.TaskError) bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case "NOT_MEDIA", "TRUNCATED", "NO_STREAMS", "DECODE_ERRORS", "DURATION_MISMATCH", "PACKETS_MISMATCH",
+		"OUTPUT_UNREADABLE", "OUTPUT_TOO_LARGE", "TOO_MANY_FRAMES", "FFMPEG_FAILED", "STARTUP_TIMEOUT",
+		CodeStalled, CodeTimeout, CodeKilledSignal, CodeOOMKilled, CodeWorkerLost:
+		return true
+	default:
+		return false
 	}
 }

@@ -59,6 +59,12 @@ type Task struct {
 	// StillMine asks the state database whether the lease still holds; an
 	// operator with an effect outside asks just before it commits the effect.
 	StillMine func(ctx context.Context) error
+	// OpenInput is asked just before a media file is given to a program that may
+	// choke on it. The error says that this input has failed too often, in any
+	// task of any DAG, and is not to be opened until somebody releases it; a
+	// failure of the attempt is counted against the input from then on. Each call
+	// replaces the one before.
+	OpenInput func(ctx context.Context, assetSHA256 string) error
 	// Dir is the folder of the DAG's file, absolute: relative paths in a step
 	// start here.
 	Dir string

@@ -242,6 +242,7 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 		func() error { return t.insertAttempts(ctx, attempts) },
 		func() error { return t.insertXComs(ctx, values) },
 		func() error { return t.insertEvents(ctx, events) },
+		func() error { return t.countInputs(ctx, good) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -48,6 +48,8 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a result that the database refuses", testRefused},
 		{"wrong results are refused", testWrongResults},
 		{"letters are listed and grouped", testLetters},
+		{"failures of media inputs are counted by content", testMediaInputs},
+		{"counts of media inputs begin anew", testMediaInputWindow},
 		{"clear sets back and resolves", testClear},
 		{"clear of a running task takes its fence", testClearRunning},
 		{"events go out in order, once a lease", testEvents},

@@ -32,11 +32,14 @@ type Fixture struct {
 	External func(operator.ExternalQuery) (operator.ExternalStates, error)
 	// Lost makes StillMine say that the lease is gone.
 	Lost bool
+	// Gate, when set, is what OpenInput says.
+	Gate func(assetSHA256 string) error
 
 	mu       sync.Mutex
 	details  []any
 	triggers []operator.TriggerRequest
 	progress []operator.Progress
+	opened   []string
 }
 
 // New makes the first attempt of task "work" of DAG "demo" with the given
@@ -72,6 +75,7 @@ func New(t testing.TB, args map[string]any) *Fixture {
 		RunState:       f.runState,
 		ExternalStates: f.externalStates,
 		StillMine:      f.stillMine,
+		OpenInput:      f.openInput,
 		Dir:            t.TempDir(),
 		ScratchDir:     t.TempDir(),
 		Marker:         "test-" + ids.NewID(),
@@ -158,6 +162,23 @@ func (f *Fixture) externalStates(_ context.Context, q operator.ExternalQuery) (o
 		return operator.ExternalStates{NoDAG: true}, nil
 	}
 	return f.External(q)
+}
+
+// Opened are the media inputs that the attempt asked to open.
+func (f *Fixture) Opened() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.opened...)
+}
+
+func (f *Fixture) openInput(_ context.Context, assetSHA256 string) error {
+	f.mu.Lock()
+	f.opened = append(f.opened, assetSHA256)
+	f.mu.Unlock()
+	if f.Gate != nil {
+		return f.Gate(assetSHA256)
+	}
+	return nil
 }
 
 func (f *Fixture) stillMine(context.Context) error {

@@ -97,6 +97,9 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 	if err != nil {
 		return rec, err
 	}
+	if err := t.OpenInput(ctx, in.SHA256); err != nil {
+		return rec, err
+	}
 	p, err := tool.Probe(ctx, path)
 	if err != nil {
 		return rec, err

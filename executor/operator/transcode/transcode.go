@@ -209,6 +209,9 @@ func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want
 	for _, path := range removed {
 		a.logf("removed what an earlier attempt left: %s", filepath.Base(path))
 	}
+	if err := a.t.OpenInput(ctx, in.SHA256); err != nil {
+		return nil, err
+	}
 	src, err := a.source(ctx, in)
 	if err != nil {
 		return nil, err
