@@ -26,6 +26,7 @@ var (
 	_ executor.SchedulerStore = (*store.Store)(nil)
 	_ executor.WorkerStore    = (*store.Store)(nil)
 	_ executor.SettingsStore  = (*store.Store)(nil)
+	_ executor.CleanStore     = (*store.Store)(nil)
 	_ callbacks.Outbox        = (*store.Store)(nil)
 )
 

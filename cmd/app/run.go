@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor"
 )
 
@@ -15,6 +16,7 @@ type parts struct {
 	scheduler *executor.Scheduler
 	worker    *executor.Worker
 	outbox    *callbacks.Dispatcher
+	cleaner   *executor.Cleaner
 }
 
 type partOptions struct {
@@ -51,7 +53,8 @@ func (a *App) parts(o partOptions) parts {
 		w.OnProgress, w.OnEnd = o.show.progress, o.show.end
 	}
 	return parts{
-		worker: executor.NewWorker(w),
+		cleaner: a.Cleaner(log),
+		worker:  executor.NewWorker(w),
 		scheduler: executor.NewScheduler(executor.SchedulerOptions{
 			Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
 			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
@@ -65,6 +68,18 @@ func (a *App) parts(o partOptions) parts {
 			Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),
 	}
+}
+
+// Cleaner deletes old history of this database and, its logs, of this machine.
+func (a *App) Cleaner(log *slog.Logger) *executor.Cleaner {
+	keep := a.o.Config.Retention
+	return executor.NewCleaner(executor.CleanerOptions{
+		Store: a.store, Clock: a.o.Clock, Log: log, LogsDir: a.o.Config.Logging.Folder,
+		Retention: executor.Retention{
+			dag.CleanRuns: keep.Runs, dag.CleanAttempts: keep.Attempts, dag.CleanEvents: keep.Events,
+			dag.CleanEffects: keep.Effects, dag.CleanLogs: keep.Logs,
+		},
+	})
 }
 
 // RunStandalone schedules and works in this process until ctx ends, then
@@ -94,11 +109,13 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	if schedule {
 		first.Go(func() { a.catalog.Run(ctx) })
 		first.Go(func() { p.scheduler.Run(ctx) })
+		first.Go(func() { p.cleaner.Run(ctx, dag.CleanRuns, dag.CleanAttempts, dag.CleanEvents, dag.CleanEffects) })
 	} else {
 		first.Go(func() { a.keepSource(ctx) })
 	}
 	if work {
 		first.Go(func() { p.worker.Run(ctx) })
+		first.Go(func() { p.cleaner.Run(ctx, dag.CleanLogs) })
 	}
 	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivering()

@@ -12,6 +12,8 @@ import (
 type dbCmd struct {
 	Migrate dbMigrateCmd `cmd:"" help:"Bring the schema to this binary's version."`
 	Check   dbCheckCmd   `cmd:"" help:"Look for broken promises in the state database."`
+	Clean   dbCleanCmd   `cmd:"" help:"Delete old history."`
+	Reset   dbResetCmd   `cmd:"" help:"Delete everything in the state database."`
 }
 
 // rawStore opens the state database whatever its schema is.

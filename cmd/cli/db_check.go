@@ -49,16 +49,30 @@ func (c dbCheckCmd) Run(ctx context.Context, s *session) error {
 }
 
 // checkTargets proves the accounting in every database that a connection names.
-// One that cannot be opened is told of and passed over: it may be away, or none
-// that Airlock writes to.
 func (s *session) checkTargets(ctx context.Context) ([]dag.Violation, error) {
+	var all []dag.Violation
+	err := s.eachTarget(ctx, "checked", func(id string, db *dialect.DB) error {
+		found, err := merge.Check(ctx, db)
+		for _, v := range found {
+			v.Subject = id + ": " + v.Subject
+			all = append(all, v)
+		}
+		return err
+	})
+	return all, err
+}
+
+// eachTarget opens every database that a connection names, in the order of the
+// connections' ids. One that fails is told of and passed over: it may be away,
+// or none that Airlock writes to. done says in the message what was not done.
+func (s *session) eachTarget(ctx context.Context, done string, do func(id string, db *dialect.DB) error) error {
 	st, err := s.store(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stored, err := st.Connections(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ids := s.environment().ConnectionIDs()
 	for _, c := range stored {
@@ -66,33 +80,26 @@ func (s *session) checkTargets(ctx context.Context) ([]dag.Violation, error) {
 	}
 	slices.Sort(ids)
 	settings := s.environment().Over(st)
-	var all []dag.Violation
 	for _, id := range slices.Compact(ids) {
 		conn, err := settings.Connection(ctx, id)
 		if err == nil && !dialect.Speaks(conn.Type) {
 			continue
 		}
-		var found []dag.Violation
 		if err == nil {
-			found, err = checkTarget(ctx, conn)
+			err = withTarget(ctx, conn, func(db *dialect.DB) error { return do(id, db) })
 		}
 		if err != nil {
-			fmt.Fprintf(s.env.Stderr, "connection %s was not checked: %v\n", id, err)
-			continue
-		}
-		for _, v := range found {
-			v.Subject = id + ": " + v.Subject
-			all = append(all, v)
+			fmt.Fprintf(s.env.Stderr, "connection %s was not %s: %v\n", id, done, err)
 		}
 	}
-	return all, nil
+	return nil
 }
 
-func checkTarget(ctx context.Context, conn dag.Connection) ([]dag.Violation, error) {
+func withTarget(ctx context.Context, conn dag.Connection, do func(*dialect.DB) error) error {
 	db, err := dialect.OpenConnection(ctx, conn, dialect.Options{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = db.Close() }()
-	return merge.Check(ctx, db)
+	return do(db)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,12 @@ func (s *session) since(text string) (*time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
 		at := s.env.Clock.Now().Add(-ago)
 		return &at, nil
+	}
+	if days, found := strings.CutSuffix(text, "d"); found {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			at := s.env.Clock.Now().AddDate(0, 0, -n)
+			return &at, nil
+		}
 	}
 	return s.date(text)
 }

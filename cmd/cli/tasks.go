@@ -13,12 +13,13 @@ import (
 
 // tasksCmd groups what is done with tasks and their instances.
 type tasksCmd struct {
-	List          tasksListCmd   `cmd:"" help:"List a DAG's tasks."`
-	Test          tasksTestCmd   `cmd:"" help:"Run one task here and now, without a run; nothing is kept."`
-	States        tasksStatesCmd `cmd:"" name:"states-for-dag-run" help:"List the task instances of a run."`
-	Logs          tasksLogsCmd   `cmd:"" help:"Print the log of a task's attempt."`
-	Clear         tasksClearCmd  `cmd:"" help:"Let task instances run again."`
-	RetrySchedule tasksRetryCmd  `cmd:"" name:"retry-schedule" help:"Show how long each retry of a task waits."`
+	List          tasksListCmd    `cmd:"" help:"List a DAG's tasks."`
+	Test          tasksTestCmd    `cmd:"" help:"Run one task here and now, without a run; nothing is kept."`
+	States        tasksStatesCmd  `cmd:"" name:"states-for-dag-run" help:"List the task instances of a run."`
+	Logs          tasksLogsCmd    `cmd:"" help:"Print the log of a task's attempt."`
+	History       tasksHistoryCmd `cmd:"" help:"Tell what happened to a task instance."`
+	Clear         tasksClearCmd   `cmd:"" help:"Let task instances run again."`
+	RetrySchedule tasksRetryCmd   `cmd:"" name:"retry-schedule" help:"Show how long each retry of a task waits."`
 }
 
 type tasksListCmd struct {

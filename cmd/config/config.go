@@ -41,6 +41,7 @@ type Config struct {
 	Worker    Worker
 	Callbacks Callbacks
 	Logging   Logging
+	Retention Retention
 }
 
 // Git holds the settings of DAGs in a repository.
@@ -124,6 +125,22 @@ type Logging struct {
 	Folder string
 }
 
+// Retention holds how long history is kept, counted from its end; 0 is for ever.
+// What an open dead letter refers to always stays.
+type Retention struct {
+	// Runs with their task instances, attempts and XComs. Default for ever.
+	Runs time.Duration
+	// Attempts that were followed by another one. Default for ever.
+	Attempts time.Duration
+	// Events are delivered callback events. Default 30 days.
+	Events time.Duration
+	// Effects are effect keys: a step that runs again after it does its effect
+	// again. Default 30 days, at least the life of a dead letter.
+	Effects time.Duration
+	// Logs of attempts on this machine. Default 90 days.
+	Logs time.Duration
+}
+
 // Default gives the settings that hold where nothing is said, for a home folder.
 func Default(home string) Config {
 	return Config{
@@ -150,6 +167,7 @@ func Default(home string) Config {
 		},
 		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 3 * time.Minute},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
+		Retention: Retention{Events: 30 * day, Effects: 30 * day, Logs: 90 * day},
 	}
 }
 
@@ -167,6 +185,10 @@ func (c *Config) Validate() error {
 		if c.Git.Folder != "" && !filepath.IsLocal(c.Git.Folder) {
 			return invalid(fmt.Sprintf("core.dags_git_folder is %q", c.Git.Folder), "give a folder inside the repository, such as dags")
 		}
+	}
+	if c.Retention.Effects != 0 && c.Retention.Effects < dag.LetterTTL {
+		return invalid(fmt.Sprintf("retention.effects is %s and a dead letter lives for %s", formatAge(c.Retention.Effects), formatAge(dag.LetterTTL)),
+			"effect keys must outlive the letters that refer to them, or a replay would do an effect twice: give at least "+formatAge(dag.LetterTTL))
 	}
 	if _, err := time.LoadLocation(c.DefaultTimezone); err != nil {
 		return invalid(fmt.Sprintf("core.default_timezone is %q, which is no known zone", c.DefaultTimezone), "use an IANA name such as Europe/Berlin")

@@ -74,6 +74,11 @@ func slots(c *Config) []slot {
 		s("logging", "level", oneOf(&c.Logging.Level, "debug", "info", "warn", "error"), "The least level that is logged: debug, info, warn or error."),
 		s("logging", "format", oneOf(&c.Logging.Format, "text", "json"), "How the process logs: text or json."),
 		s("logging", "folder", (*text)(&c.Logging.Folder), "The folder of task logs."),
+		s("retention", "runs", age(&c.Retention.Runs), "How long finished runs are kept with their tasks, attempts and XComs: never for no limit, 90d, 12h."),
+		s("retention", "attempts", age(&c.Retention.Attempts), "How long attempts that were followed by another one are kept."),
+		s("retention", "events", age(&c.Retention.Events), "How long callback events are kept once they are delivered or given up."),
+		s("retention", "effects", age(&c.Retention.Effects), "How long effect keys are kept; at least as long as a dead letter lives."),
+		s("retention", "logs", age(&c.Retention.Logs), "How long the logs of attempts are kept on this machine."),
 	}
 }
 
@@ -159,6 +164,45 @@ func parseDuration(s string, to *time.Duration) error {
 		return fmt.Errorf("is %q: use a length of time such as 30s, 5m or a number of seconds, at most a year", s)
 	}
 	*to = d
+	return nil
+}
+
+const day = 24 * time.Hour
+
+// lifetime is how long something is kept; zero is for ever.
+type lifetime struct{ to *time.Duration }
+
+func age(to *time.Duration) value { return lifetime{to} }
+
+func (v lifetime) String() string { return formatAge(*v.to) }
+
+// formatAge writes whole days as 30d.
+func formatAge(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "never"
+	case d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	return d.String()
+}
+
+func (v lifetime) set(s string) error {
+	if strings.EqualFold(s, "never") {
+		*v.to = 0
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if days, found := strings.CutSuffix(s, "d"); found {
+		var n int
+		if n, err = strconv.Atoi(days); err == nil && n <= 36500 {
+			d = time.Duration(n) * day
+		}
+	}
+	if err != nil || d <= 0 {
+		return fmt.Errorf("is %q: use never, a number of days such as 30d, or a length of time such as 12h", s)
+	}
+	*v.to = d
 	return nil
 }
 

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"regexp"
+	"slices"
 
 	"github.com/pressly/goose/v3"
 
@@ -120,12 +123,43 @@ func Version(ctx context.Context, db *dialect.DB) (have, want int64, err error) 
 	return v.Int64, want, nil
 }
 
-func provider(db *dialect.DB, opts ...goose.ProviderOption) (*goose.Provider, error) {
-	folder, kind := "mysql", goose.DialectMySQL
-	if db.IsSQLite() {
-		folder, kind = "sqlite", goose.DialectSQLite3
+// created matches what a migration makes.
+var created = regexp.MustCompile(`(?i)CREATE TABLE IF NOT EXISTS (\w+)`)
+
+// Tables lists the tables that the files make, the newest first, and last the
+// one that records them.
+func Tables(db *dialect.DB) ([]string, error) {
+	p, err := provider(db, goose.WithTableName(TableName), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, err
 	}
-	sub, err := fs.Sub(files, folder)
+	var out []string
+	for _, source := range p.ListSources() {
+		text, err := fs.ReadFile(files, folder(db)+"/"+path.Base(source.Path))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range created.FindAllStringSubmatch(string(text), -1) {
+			out = append(out, m[1])
+		}
+	}
+	slices.Reverse(out)
+	return append(out, TableName), nil
+}
+
+func folder(db *dialect.DB) string {
+	if db.IsSQLite() {
+		return "sqlite"
+	}
+	return "mysql"
+}
+
+func provider(db *dialect.DB, opts ...goose.ProviderOption) (*goose.Provider, error) {
+	kind := goose.DialectMySQL
+	if db.IsSQLite() {
+		kind = goose.DialectSQLite3
+	}
+	sub, err := fs.Sub(files, folder(db))
 	if err != nil {
 		return nil, err
 	}

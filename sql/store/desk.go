@@ -14,6 +14,9 @@ type Desk interface {
 	// several processes do it at once, and refuses a database that is newer
 	// than the binary.
 	Migrate(ctx context.Context) error
+	// Reset drops all tables of Airlock with everything in them, and makes them
+	// anew. Other tables of the database stay.
+	Reset(ctx context.Context) error
 	// SchemaVersion is the version of the database's schema and the one that
 	// this binary writes; they are equal after Migrate. 0 for an empty database.
 	SchemaVersion(ctx context.Context) (have, want int64, err error)
@@ -30,6 +33,8 @@ type Desk interface {
 	Instances(ctx context.Context, f dag.InstanceFilter) ([]dag.TaskInstance, error)
 	// Attempts lists the attempts of one instance, oldest first.
 	Attempts(ctx context.Context, key dag.TaskInstanceKey) ([]dag.Attempt, error)
+	// History tells what happened to one instance, oldest first.
+	History(ctx context.Context, key dag.TaskInstanceKey) ([]dag.HistoryEntry, error)
 	// SetPaused pauses or unpauses a DAG and tells whether that changed it.
 	SetPaused(ctx context.Context, dagID string, paused bool) (changed bool, err error)
 	// Clear sets instances back so that they run again, with fresh budgets, and
@@ -86,6 +91,10 @@ type Desk interface {
 	WriteAudit(ctx context.Context, e dag.AuditEntry) error
 	// Check looks for broken promises in a live database; none is an empty list.
 	Check(ctx context.Context) ([]dag.Violation, error)
+	// Clean deletes one batch of history and is called again while there is more.
+	Clean(ctx context.Context, b dag.CleanBatch) (dag.CleanedBatch, error)
+	// OpenKeys lists what open dead letters and unfinished runs refer to.
+	OpenKeys(ctx context.Context) (instances []dag.TaskInstanceKey, effects []string, err error)
 	// ImportErrors lists the problems that SetImportErrors recorded.
 	ImportErrors(ctx context.Context) ([]dag.Problem, error)
 }

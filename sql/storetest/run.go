@@ -57,6 +57,10 @@ func Run(t *testing.T, fresh Fresh) {
 		{"pools, variables, connections", testSettings},
 		{"check finds what is broken", testCheck},
 		{"wake-ups", testNextWake},
+		{"old runs go, and what is needed stays", testCleanRuns},
+		{"a run waits for its callbacks to be delivered", testCleanWaits},
+		{"old attempts and effect keys go", testCleanAttempts},
+		{"a reset drops what Airlock made", testReset},
 		{"random lives keep the promises", testRandomLives},
 	} {
 		t.Run(c.name, func(t *testing.T) {

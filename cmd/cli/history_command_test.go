@@ -1,0 +1,72 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/cmd/cli"
+	"github.com/airlock-dag/airlock/dag/dagtest"
+)
+
+const historyDAG = `
+history:
+  schedule: null
+  default_args: {start_date: 2026-01-01}
+  tasks:
+    fine: {operator: bash, bash_command: echo hello}
+    wrong: {operator: bash, bash_command: exit 3, retries: 1, retry_delay: 0.01}
+`
+
+// TestHistoryIsToldAndCleaned runs a DAG, reads what happened to its failed
+// task, and cleans: the open letter keeps its run, whatever its age.
+func TestHistoryIsToldAndCleaned(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/history.yml": historyDAG})
+	require.Equal(t, cli.ExitFailed, h.run("dags", "test", "history", "2026-02-01").code)
+
+	told := h.list("tasks", "history", "history", "2026-02-01", "wrong")
+	tries := map[any]int{}
+	for _, e := range told {
+		if e["fence"] != float64(0) {
+			tries[e["try_number"]]++
+		}
+	}
+	events := column(told, "event")
+	require.Subset(t, events, []any{"scheduled", "queued", "started", "up_for_retry", "failed", "sealed"})
+	require.Equal(t, map[any]int{float64(0): 1, float64(1): 2, float64(2): 2}, tries) // the letter; two entries for each of two tries
+	h.fails(cli.ExitFailed, []string{"no such task instance", "tasks states-for-dag-run"}, "tasks", "history", "history", "2026-02-01", "nobody")
+
+	h.fails(cli.ExitUsage, []string{"--only", "runs, attempts"}, "db", "clean", "--before", "1d", "--only", "letters")
+	h.fails(cli.ExitUsage, []string{"in the past"}, "db", "clean", "--before", "2999-01-01")
+	h.clock = dagtest.NewClock(time.Now().AddDate(1, 0, 0))
+	h.fails(cli.ExitUsage, []string{"add --yes"}, "db", "clean", "--before", "1d", "--only", "logs")
+
+	// The log of the task that went well is old enough; the other's is held.
+	logs := func() int {
+		found, err := filepath.Glob(h.path("home/logs/*/*/*/*.log"))
+		require.NoError(t, err)
+		return len(found)
+	}
+	before := logs()
+	require.Positive(t, before)
+	h.ok("db", "clean", "--before", "1d", "--yes")
+	require.Equal(t, before-1, logs())
+	h.ok("tasks", "states-for-dag-run", "history", "2026-02-01")
+	h.ok("db", "check")
+
+	// Retention that would let a replay do an effect twice is refused.
+	require.NoError(t, os.WriteFile(h.path("home/airlock.yaml"), []byte("retention: {effects: 13d}\n"), 0o600))
+	h.fails(cli.ExitUsage, []string{"retention.effects is 13d", "14d"}, "config", "list")
+	require.NoError(t, os.WriteFile(h.path("home/airlock.yaml"), []byte("retention: {effects: never, runs: 12h, logs: soon}\n"), 0o600))
+	h.fails(cli.ExitUsage, []string{"retention.logs", "soon", "30d"}, "config", "list")
+	require.NoError(t, os.WriteFile(h.path("home/airlock.yaml"), []byte("retention: {effects: never, runs: 12h}\n"), 0o600))
+	require.Contains(t, h.ok("config", "list", "-o", "plain").stdout, "12h0m0s")
+
+	h.fails(cli.ExitUsage, []string{"add --yes"}, "db", "reset")
+	require.Contains(t, h.ok("db", "reset", "--yes").stdout, "is empty")
+	require.Contains(t, h.ok("dlq", "list").stdout, "none")
+}

@@ -1,0 +1,61 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// cleanChunk is how many effect keys one transaction deletes.
+const cleanChunk = 500
+
+// CleanEffects deletes the effect keys of a target whose own time is over and
+// that were committed before the given instant, in small transactions. The keys
+// in open stay: somebody may still replay what they belong to. It counts what is
+// gone, or with dryRun would be.
+func CleanEffects(ctx context.Context, db *dialect.DB, now, before time.Time, open []string, dryRun bool) (int, error) {
+	there, err := tableExists(ctx, db, db.Reader(), "airlock_effect")
+	if err != nil || !there {
+		return 0, err
+	}
+	stays := make(map[string]bool, len(open))
+	for _, key := range open {
+		stays[EffectKey(key)] = true
+	}
+	deleted, after := 0, ""
+	for {
+		var keys []string
+		err := db.Reader().SelectContext(ctx, &keys, fmt.Sprintf(`SELECT idempotency_key FROM airlock_effect
+ WHERE idempotency_key > ? AND expires_at < ? AND (committed_at IS NULL OR committed_at < ?) ORDER BY idempotency_key LIMIT %d`, cleanChunk),
+			after, dialect.Stamp(now), dialect.Stamp(before))
+		if err != nil {
+			return deleted, fmt.Errorf("list old effects: %w", err)
+		}
+		if len(keys) == 0 {
+			return deleted, nil
+		}
+		after = keys[len(keys)-1]
+		var gone []any
+		for _, key := range keys {
+			if !stays[key] {
+				gone = append(gone, key)
+			}
+		}
+		if len(gone) > 0 && !dryRun {
+			err = db.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+				// The time is asked again: an effect that was taken up since has a new one.
+				_, err := tx.ExecContext(ctx, "DELETE FROM airlock_effect WHERE expires_at < ? AND idempotency_key IN ("+dialect.Marks(len(gone))+")",
+					append([]any{dialect.Stamp(now)}, gone...)...)
+				return err
+			})
+			if err != nil {
+				return deleted, fmt.Errorf("delete old effects: %w", err)
+			}
+		}
+		deleted += len(gone)
+	}
+}
