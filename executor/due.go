@@ -74,7 +74,7 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) 
 	if row.Next == nil || row.ActiveRuns >= d.MaxActiveRuns {
 		return nil, nil
 	}
-	tt, err := timetable.ForDAG(d)
+	tt, err := s.timetable(row.VersionID, d)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +99,25 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) 
 		Run: run, Instances: dag.NewInstances(d),
 		AdvanceNext: true, Next: tt.Next(plan, restriction, now), PlannedFor: row.Next.RunAfter,
 	}, nil
+}
+
+// timetable is the timetable of a version, made once: reading a cron text costs
+// more than finding its next tick.
+func (s *Scheduler) timetable(versionID int64, d *dag.DAG) (*timetable.Timetable, error) {
+	s.mu.Lock()
+	tt := s.timetables[versionID]
+	s.mu.Unlock()
+	if tt != nil {
+		return tt, nil
+	}
+	tt, err := timetable.ForDAG(d)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.timetables[versionID] = tt
+	s.mu.Unlock()
+	return tt, nil
 }
 
 // lastPlanned is the interval of the newest run that the schedule made, nil

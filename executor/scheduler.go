@@ -10,6 +10,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/crashpoint"
+	"github.com/airlock-dag/airlock/dag/timetable"
 )
 
 // SchedulerOptions is what a scheduler is made of.
@@ -79,9 +80,10 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 // back what dead workers held. Any number of them may share a database: each
 // step is a transaction that locks what it decides about.
 type Scheduler struct {
-	o      SchedulerOptions
-	mu     sync.Mutex
-	graphs map[int64]*dag.Graph // by version id; versions are immutable
+	o          SchedulerOptions
+	mu         sync.Mutex
+	graphs     map[int64]*dag.Graph           // by version id; versions are immutable
+	timetables map[int64]*timetable.Timetable // the same
 
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
@@ -99,7 +101,7 @@ const maxRest = 20 * time.Millisecond
 
 // NewScheduler makes a scheduler; Run starts it.
 func NewScheduler(o SchedulerOptions) *Scheduler {
-	return &Scheduler{o: o.withDefaults(), graphs: map[int64]*dag.Graph{}}
+	return &Scheduler{o: o.withDefaults(), graphs: map[int64]*dag.Graph{}, timetables: map[int64]*timetable.Timetable{}}
 }
 
 // Run loops until ctx ends.

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -108,8 +109,9 @@ func (c *clockwork) sync() load.Result {
 	return res
 }
 
-// look lets every scheduler make one pass, all at the same time.
-func (c *clockwork) look() (busy bool) {
+// look lets every scheduler make one pass, all at the same time. It tells whether
+// a scheduler did something, and whether a worker has more to do.
+func (c *clockwork) look() (busy, working bool) {
 	c.t.Helper()
 	c.passes++
 	answers := make([]bool, len(c.schedulers))
@@ -120,8 +122,7 @@ func (c *clockwork) look() (busy bool) {
 	}
 	all.Wait()
 	require.NoError(c.t, errors.Join(errs...))
-	more := c.work != nil && c.work()
-	return more || slices.Contains(answers, true)
+	return slices.Contains(answers, true), c.work != nil && c.work()
 }
 
 // until runs the schedulers to an instant. The clock goes from one thing that
@@ -129,9 +130,13 @@ func (c *clockwork) look() (busy bool) {
 func (c *clockwork) until(end time.Time) {
 	c.t.Helper()
 	for still := 0; c.clock.Now().Before(end); {
-		if c.look() {
+		busy, working := c.look()
+		if working {
 			c.clock.Advance(step)
 			continue
+		}
+		if busy {
+			still = 0
 		}
 		next, err := c.store.NextWake(c.t.Context())
 		require.NoError(c.t, err)
@@ -189,5 +194,12 @@ func planned(runs []dag.Run) []dag.PlannedRun {
 
 func sqliteFile(t *testing.T) string {
 	t.Helper()
+	// A simulation is about what is decided, not about the disk: where memory can
+	// hold files, its thousands of commits wait for no disk.
+	const memory = "/dev/shm"
+	if dir, err := os.MkdirTemp(memory, "airlock-clockwork-"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		return "sqlite:///" + filepath.Join(dir, "airlock.db")
+	}
 	return "sqlite:///" + filepath.Join(t.TempDir(), "airlock.db")
 }
