@@ -143,18 +143,12 @@ func (b *badRows) writeOne(ctx context.Context, args []any) error {
 // settle ends the filling of the stage: what comes after is late.
 func (b *badRows) settle() { b.early, b.earlyFirst = b.n, len(b.first) }
 
-// keepLate makes the late rows of a committed chunk early ones.
-func (b *badRows) keepLate(ctx context.Context, q runner) error {
-	b.settle()
-	_, err := q.ExecContext(ctx, "UPDATE "+b.p.bad()+" SET late = 0 WHERE late = 1")
-	return err
-}
-
-// restart forgets the late rows of an earlier try of the transaction.
-func (b *badRows) restart(ctx context.Context, q runner) error {
+// restart forgets the late rows, from a number on, of an earlier try of the
+// transaction.
+func (b *badRows) restart(ctx context.Context, q runner, from int64) error {
 	b.conn, b.n, b.first = q, b.early, b.first[:b.earlyFirst]
 	b.args, b.rows, b.bytes = b.args[:0], 0, 0
-	_, err := q.ExecContext(ctx, "DELETE FROM "+b.p.bad()+" WHERE late = 1")
+	_, err := q.ExecContext(ctx, "DELETE FROM "+b.p.bad()+" WHERE late = 1 AND seq >= ?", from)
 	return err
 }
 

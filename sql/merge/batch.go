@@ -35,8 +35,11 @@ type batch struct {
 	markType column.Type
 	// upper is the frozen upper bound of a query's batch, "" for none.
 	upper string
-	// committed counts transactions of this batch; a chunked one has several.
-	committed int
+	// sum is what the transactions before this one have done, reading names what
+	// was read, and late counts the bad rows that those transactions found.
+	sum     Detail
+	reading string
+	late    int64
 	// again are refused rows that may be taken once the batch is through.
 	again []lateRow
 	// contended is set after another writer changed rows under the batch: its
@@ -178,23 +181,12 @@ func (b *batch) transaction(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 	if err != nil && !b.e.DB.IsSQLite() && !errors.Is(err, driver.ErrBadConn) && dialect.ClassOf(err) == dialect.ClassLost {
 		return &dialect.CommitLostError{Err: err}
 	}
-	if err == nil {
-		b.committed++
-	}
 	return err
 }
 
 // counts are the rows of one transaction by what became of them.
 type counts struct {
 	inserted, updated, deleted, unchanged, superseded int64
-}
-
-func (c *counts) add(o counts) {
-	c.inserted += o.inserted
-	c.updated += o.updated
-	c.deleted += o.deleted
-	c.unchanged += o.unchanged
-	c.superseded += o.superseded
 }
 
 // apply merges the staged rows with lo <= seq < hi, inside a transaction.

@@ -73,15 +73,15 @@ func (b *batch) upperBound(ctx context.Context, q *QuerySource, in Bounds) (stri
 	w := b.job.Spec.Watermark
 	switch in.Kind {
 	case markTime, markDate:
+		if w.AllowFuture && w.Lag == 0 {
+			return "", nil
+		}
 		now, err := b.sourceNow(ctx, q.DB)
 		if err != nil {
 			return "", err
 		}
 		now = now.Add(-w.Lag)
-		if in.Kind == markDate {
-			return now.Format(column.DateLayout), nil
-		}
-		return now.UTC().Format(column.TimestampLayout), nil
+		return in.Kind.format(now), nil
 	case markNumber:
 		text, args, err := q.bound(Bounds{Kind: in.Kind})
 		if err != nil {
@@ -108,4 +108,77 @@ func (b *batch) sourceNow(ctx context.Context, db *dialect.DB) (time.Time, error
 		return time.Time{}, fmt.Errorf("ask the source for its time: %w", err)
 	}
 	return now.Time, nil
+}
+
+// bounds freezes the limits of a batch before it is read.
+func (b *batch) bounds(ctx context.Context, t *target) (Bounds, error) {
+	w, spec := b.job.Spec.Watermark, b.job.Spec
+	if w == nil {
+		return Bounds{}, nil
+	}
+	out := Bounds{Column: w.Column, Tie: w.TieBreaker}
+	typ, tie := column0(t, w.Column), column0(t, w.TieBreaker)
+	for _, c := range spec.Columns {
+		if c.Name == w.Column {
+			out.Column, typ = c.Source(), c.Type
+		}
+		if c.Name == w.TieBreaker {
+			out.Tie, tie = c.Source(), c.Type
+		}
+	}
+	q, isQuery := b.job.Source.(*QuerySource)
+	if !isQuery {
+		return Bounds{}, b.notPastNow(ctx, watermarkKindOf(typ))
+	}
+	var err error
+	if typ.Kind == 0 {
+		if typ, err = sourceType(ctx, q, out.Column); err != nil {
+			return out, err
+		}
+	}
+	if tie.Kind == 0 && out.Tie != "" {
+		if tie, err = sourceType(ctx, q, out.Tie); err != nil {
+			return out, err
+		}
+	}
+	b.markType = typ
+	out.Kind, out.TieKind = watermarkKindOf(typ), watermarkKindOf(tie)
+	// A query in chunks is read in the watermark's order, so that it moves with
+	// each of them.
+	out.Sorted = spec.Chunk > 0
+	if err := b.lowerBound(ctx, &out); err != nil {
+		return out, err
+	}
+	if out.To, err = b.upperBound(ctx, q, out); err != nil {
+		return out, err
+	}
+	b.upper, out.CutTo = out.To, w.Lag > 0 || out.Kind == markNumber
+	return out, nil
+}
+
+// lowerBound is where the batch begins: the stored watermark less the lookback,
+// or the step's initial value.
+func (b *batch) lowerBound(ctx context.Context, out *Bounds) error {
+	w := b.job.Spec.Watermark
+	stored, err := readMark(ctx, b.conn, "", w)
+	switch {
+	case err != nil:
+		return err
+	case stored == nil:
+		out.From, err = out.Kind.canonical(w.Initial, w)
+		return err
+	}
+	out.FromTie = stored.tie
+	out.From, err = out.Kind.back(stored.value, w)
+	return err
+}
+
+// notPastNow keeps the watermark of files from passing the present.
+func (b *batch) notPastNow(ctx context.Context, kind watermarkKind) error {
+	if b.job.Spec.Watermark.AllowFuture || (kind != markTime && kind != markDate) {
+		return nil
+	}
+	now, err := b.sourceNow(ctx, b.e.DB)
+	b.upper = kind.format(now)
+	return err
 }

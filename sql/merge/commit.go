@@ -16,49 +16,61 @@ func utc() *time.Location { return time.UTC }
 
 // commit merges a range of the stage in one transaction, which is begun anew
 // after a deadlock, a lock wait or another writer's interference: always the
-// whole of it. last, when set, closes the batch in the same transaction.
-func (b *batch) commit(ctx context.Context, lo, hi int64, last func(context.Context, *sqlx.Tx, counts, int64) error) (c counts, again int64, err error) {
+// whole of it. The last one closes the batch. It gives what the batch has done
+// so far.
+func (b *batch) commit(ctx context.Context, lo, hi int64, last bool) (*Detail, error) {
 	for try := 1; ; try++ {
-		err = b.transaction(ctx, func(tx *sqlx.Tx) error {
+		var d Detail
+		var p *progress
+		err := b.transaction(ctx, func(tx *sqlx.Tx) error {
 			if err := b.effect.Hold(ctx, tx); err != nil {
 				return err
 			}
-			if err := b.bad.restart(ctx, tx); err != nil {
+			if err := b.bad.restart(ctx, tx, lo); err != nil {
 				return err
 			}
 			b.bad.limit = b.badLimit()
-			var err error
-			if c, err = b.apply(ctx, tx, lo, hi); err != nil {
+			c, err := b.apply(ctx, tx, lo, hi)
+			if err != nil {
 				return err
 			}
 			if b.job.Spec.BadRows.Exceeded(b.bad.n, b.load.read) {
 				return errTooMany
 			}
-			if last == nil {
-				return nil
-			}
-			if again, err = b.writeLetters(ctx, tx); err != nil {
+			again, err := b.writeLetters(ctx, tx, lo, hi)
+			if err != nil {
 				return err
 			}
-			return last(ctx, tx, c, again)
+			if d, err = b.tally(ctx, tx, c, again, lo, hi); err != nil {
+				return err
+			}
+			if err := b.moveWatermark(ctx, tx, &d, hi); err != nil {
+				return err
+			}
+			if last {
+				return b.finish(ctx, tx, &d)
+			}
+			p, err = b.step(ctx, tx, &d, hi)
+			return err
 		})
 		switch class := dialect.ClassOf(err); {
 		case err == nil:
-			return c, again, nil
+			b.effect.progress = p
+			return &d, nil
 		case errors.Is(err, errTooMany):
-			return c, 0, b.tooManyBad(b.load.read)
+			return nil, b.tooManyBad(b.load.read)
 		case errors.Is(err, errContended):
 			b.contended = true
 			if try == tries {
-				return c, 0, problem(codeContended, "other writers keep changing the rows of %s that this batch changes", b.p.spec.Target).
+				return nil, problem(codeContended, "other writers keep changing the rows of %s that this batch changes", b.p.spec.Target).
 					hint("run the step when they are done, or give it a pool of one slot")
 			}
 		case dialect.LostCommit(err), class != dialect.ClassRetryable && class != dialect.ClassBusy, try == tries, ctx.Err() != nil:
-			return c, 0, err
+			return nil, err
 		}
 		b.job.logf("the transaction is run again from its start: %v", err)
 		if err := b.e.wait(ctx, try); err != nil {
-			return c, 0, err
+			return nil, err
 		}
 	}
 }
@@ -83,39 +95,19 @@ func (b *batch) badLimit() int64 {
 	return limit
 }
 
-// finish writes the watermark and the effect and fills in the result.
-func (b *batch) finish(ctx context.Context, tx *sqlx.Tx, c counts, again int64, d *Detail) error {
-	*d = Detail{
-		Result: Result{
-			RowsRead: b.load.read, RowsMerged: c.inserted + c.updated + c.deleted, RowsUnchanged: c.unchanged,
-			RowsQuarantined: b.bad.n, RowsSuperseded: c.superseded, BatchID: b.id,
-		},
-		RowsInserted: c.inserted, RowsUpdated: c.updated, RowsDeleted: c.deleted, RowsQuarantinedAgain: again,
-		Target: b.p.spec.Target, Sources: b.parts,
-	}
-	if sum := d.RowsMerged + d.RowsUnchanged + d.RowsQuarantined + d.RowsSuperseded; sum != d.RowsRead {
-		return problem(codeAccounting, "read %d rows and can account for %d: %s", d.RowsRead, sum, d.Summary()).
-			hint("nothing was written; report this with the table's triggers and the step")
-	}
-	var err error
-	if d.QuarantinedByCode, err = b.countCodes(ctx, tx); err != nil {
-		return err
-	}
-	if err := b.moveWatermark(ctx, tx, d); err != nil {
-		return err
-	}
+// finish marks the effect as done.
+func (b *batch) finish(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
 	raw, err := resultJSON(d)
 	if err != nil {
 		return err
 	}
-	return b.effect.Finish(ctx, tx, Counts{
-		Read: d.RowsRead, Merged: d.RowsMerged, Unchanged: d.RowsUnchanged, Quarantined: d.RowsQuarantined, Superseded: d.RowsSuperseded,
-	}, raw)
+	return b.effect.Finish(ctx, tx, d.counts(), raw)
 }
 
 // moveWatermark advances the pipeline's watermark to the greatest of the rows
-// that this transaction keeps. It never goes back.
-func (b *batch) moveWatermark(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
+// that the effect's transactions up to this one keep, unless a row is still to
+// come that lies before it. It never goes back.
+func (b *batch) moveWatermark(ctx context.Context, tx *sqlx.Tx, d *Detail, hi int64) error {
 	w := b.job.Spec.Watermark
 	if w == nil {
 		return nil
@@ -125,81 +117,47 @@ func (b *batch) moveWatermark(ctx context.Context, tx *sqlx.Tx, d *Detail) error
 		return err
 	}
 	d.Watermark, d.WatermarkColumn = w.Name, w.Column
-	mark, tie := b.load.mark, b.load.tie
-	if b.upper != "" && b.p.markKind.less(b.upper, mark) {
+	to := b.load.marks.reached(hi, hi > b.load.read)
+	if b.upper != "" && b.p.markKind.less(b.upper, to.value) {
 		// Rows beyond the frozen bound are merged and will be read again.
-		mark, tie = b.upper, ""
+		to = mark{value: b.upper}
+	}
+	if w.TieBreaker == "" {
+		to.tie = ""
 	}
 	if stored != nil {
-		from, to := stored.Value, stored.Value
-		d.WatermarkFrom, d.WatermarkTo = &from, &to
-		if mark == "" || !b.p.markKind.less(stored.Value, mark) {
+		if d.WatermarkFrom == nil && b.sum.Transactions == 0 {
+			from := stored.value
+			d.WatermarkFrom = &from
+		}
+		at := stored.value
+		d.WatermarkTo = &at
+		if to.value == "" || !b.load.marks.less(*stored, to) {
 			return nil
 		}
-	} else if mark == "" {
+	} else if to.value == "" {
 		return nil
 	}
-	d.WatermarkTo = &mark
-	var tieValue any
+	d.WatermarkTo = &to.value
+	var tie any
 	if w.TieBreaker != "" {
-		tieValue = tie
+		tie = to.tie
 	}
 	now, o := dialect.Stamp(b.e.Clock.Now()), b.job.Owner
 	if stored == nil {
 		_, err = tx.ExecContext(ctx, "INSERT INTO airlock_watermark (pipeline, column_name, value, tie_breaker, advanced_at, dag_id, run_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			w.Name, w.Column, mark, tieValue, now, o.DagID, o.RunID)
+			w.Name, w.Column, to.value, tie, now, o.DagID, o.RunID)
 		if dialect.ClassOf(err) == dialect.ClassDuplicate {
 			return errContended
 		}
 	} else {
 		_, err = tx.ExecContext(ctx, "UPDATE airlock_watermark SET value = ?, tie_breaker = ?, advanced_at = ?, dag_id = ?, run_id = ? WHERE pipeline = ?",
-			mark, tieValue, now, o.DagID, o.RunID, w.Name)
+			to.value, tie, now, o.DagID, o.RunID, w.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("move the watermark %s: %w", w.Name, err)
 	}
 	return nil
-}
-
-// bounds freezes the limits of a query's batch before it is read.
-func (b *batch) bounds(ctx context.Context, t *target) (Bounds, error) {
-	w, spec := b.job.Spec.Watermark, b.job.Spec
-	q, isQuery := b.job.Source.(*QuerySource)
-	if w == nil || !isQuery {
-		return Bounds{}, nil
-	}
-	out := Bounds{Column: w.Column}
-	typ := column0(t, w.Column)
-	for _, c := range spec.Columns {
-		if c.Name == w.Column {
-			out.Column, typ = c.Source(), c.Type
-		}
-	}
-	if typ.Kind == 0 {
-		var err error
-		if typ, err = sourceType(ctx, q, out.Column); err != nil {
-			return out, err
-		}
-	}
-	b.markType = typ
-	out.Kind = watermarkKindOf(typ)
-	stored, err := readMark(ctx, b.conn, "", w)
-	if err != nil {
-		return out, err
-	}
-	switch {
-	case stored != nil:
-		if out.From, err = out.Kind.back(stored.Value, w); err != nil {
-			return out, err
-		}
-	case w.Initial != "":
-		out.From = w.Initial
-	}
-	if out.To, err = b.upperBound(ctx, q, out); err != nil {
-		return out, err
-	}
-	b.upper, out.CutTo = out.To, w.Lag > 0 || out.Kind == markNumber
-	return out, nil
 }
 
 func sourceError(err error) error {

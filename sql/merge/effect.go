@@ -27,6 +27,10 @@ type Effect struct {
 	Fingerprint string
 	Owner       dag.TaskInstanceKey
 	Fence       int64
+
+	// progress is what earlier transactions of the effect have done, as Begin
+	// found it.
+	progress *progress
 }
 
 // maxKey is the length of a key that is stored as it stands.
@@ -61,7 +65,8 @@ type Counts struct{ Read, Merged, Unchanged, Quarantined, Superseded int64 }
 
 // openEffect is the result column of an effect that is not done: who works on it.
 type openEffect struct {
-	Owner string `json:"owner"`
+	Owner    string    `json:"owner"`
+	Progress *progress `json:"progress,omitempty"`
 }
 
 type effectRow struct {
@@ -102,7 +107,7 @@ func (e *Effect) reused(why string) error {
 // registered one of the same task instance has lost its lease.
 func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, err error) {
 	err = e.DB.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		result, done = nil, false
+		result, done, e.progress = nil, false, nil
 		r, err := e.read(ctx, tx)
 		if err != nil {
 			return err
@@ -112,12 +117,12 @@ func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, 
 			result, err = e.done(r)
 			return err
 		}
-		owner, err := json.Marshal(openEffect{Owner: e.Owner.String()})
-		if err != nil {
-			return err
-		}
 		now := e.Clock.Now()
 		if r == nil {
+			owner, err := json.Marshal(openEffect{Owner: e.Owner.String()})
+			if err != nil {
+				return err
+			}
 			_, err = tx.ExecContext(ctx, "INSERT INTO airlock_effect (idempotency_key, fingerprint, fence, status, result, expires_at) VALUES (?, ?, ?, 'open', ?, ?)",
 				EffectKey(e.Key), e.Fingerprint, e.Fence, string(owner), dialect.Stamp(now.Add(effectTTL)))
 			return err
@@ -126,7 +131,18 @@ func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, 
 		if err := json.Unmarshal([]byte(r.Result.String), &have); err == nil && have.Owner == e.Owner.String() && r.Fence > e.Fence {
 			return e.fenced(r.Fence)
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE airlock_effect SET fingerprint = ?, fence = ?, result = ?, expires_at = ? WHERE idempotency_key = ?",
+		clear := ""
+		if r.Fingerprint == e.Fingerprint {
+			e.progress = have.Progress
+		} else {
+			// Another step than the one that came so far: it begins at nothing.
+			clear = ", rows_read = 0, rows_merged = 0, rows_unchanged = 0, rows_quarantined = 0, rows_superseded = 0"
+		}
+		owner, err := json.Marshal(openEffect{Owner: e.Owner.String(), Progress: e.progress})
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE airlock_effect SET fingerprint = ?, fence = ?, result = ?, expires_at = ?"+clear+" WHERE idempotency_key = ?",
 			e.Fingerprint, e.Fence, string(owner), dialect.Stamp(now.Add(effectTTL)), EffectKey(e.Key))
 		return err
 	})

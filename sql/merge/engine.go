@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/source"
@@ -31,10 +29,14 @@ func (e *Engine) Run(ctx context.Context, job *Job) (*Detail, error) {
 		return nil, err
 	}
 	effect := &Effect{DB: e.DB, Clock: e.Clock, Key: job.Key, Fingerprint: print, Owner: job.Owner, Fence: job.Fence}
+	var reached int64
 	for try := 1; ; try++ {
 		stored, done, err := effect.Begin(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if p := effect.progress; p != nil && p.Done.RowsRead > reached {
+			reached, try = p.Done.RowsRead, 1 // it gets on
 		}
 		if done {
 			return e.alreadyDone(ctx, job, effect, stored)
@@ -296,28 +298,21 @@ func sourceDDL(db *dialect.DB, typ string) string {
 
 // merge carries the staged batch into the target.
 func (b *batch) merge(ctx context.Context) (*Detail, error) {
-	total := counts{superseded: b.dups}
-	end := b.load.read + 1
-	lo := int64(1)
-	for chunk := int64(b.job.Spec.Chunk); chunk > 0 && end-lo > chunk; lo += chunk {
-		c, _, err := b.commit(ctx, lo, lo+chunk, nil)
+	chunk := int64(b.job.Spec.Chunk)
+	for lo, end := b.resume(), b.load.read+1; ; {
+		hi := end
+		if chunk > 0 {
+			hi = min(end, ((lo-1)/chunk+1)*chunk+1)
+		}
+		d, err := b.commit(ctx, lo, hi, hi == end)
 		if err != nil {
 			return nil, err
 		}
-		total.add(c)
-		if err := b.bad.keepLate(ctx, b.conn); err != nil {
-			return nil, err
+		if hi == end {
+			return d, nil
 		}
+		b.sum, lo = *d, hi
+		b.late += b.bad.n - b.bad.early
+		b.bad.settle()
 	}
-	d := &Detail{}
-	_, _, err := b.commit(ctx, lo, end, func(ctx context.Context, tx *sqlx.Tx, c counts, again int64) error {
-		sum := total
-		sum.add(c)
-		return b.finish(ctx, tx, sum, again, d)
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.Transactions = b.committed
-	return d, nil
 }

@@ -9,13 +9,17 @@ import (
 	"github.com/airlock-dag/airlock/sql/merge/row"
 )
 
-// writeLetters moves the bad rows into airlock_dead_letter_row, in the batch's
+// writeLetters moves the bad rows of a range into airlock_dead_letter_row, in the batch's
 // transaction. A row that has an open letter of the same task from an earlier
 // batch (same place and bytes, same reason; a query's rows have no place) gets no
 // second one: again counts those.
-func (b *batch) writeLetters(ctx context.Context, q runner) (again int64, err error) {
+func (b *batch) writeLetters(ctx context.Context, q runner, lo, hi int64) (again int64, err error) {
 	if b.bad.n == 0 {
 		return 0, nil
+	}
+	var bad int64
+	if err := q.QueryRowxContext(ctx, "SELECT COUNT(*) FROM "+b.p.bad()+" WHERE seq >= ? AND seq < ?", lo, hi).Scan(&bad); err != nil {
+		return 0, err
 	}
 	now := b.e.Clock.Now()
 	o := b.job.Owner
@@ -26,10 +30,10 @@ func (b *batch) writeLetters(ctx context.Context, q runner) (again int64, err er
 	r, err := q.ExecContext(ctx, `INSERT INTO airlock_dead_letter_row (dag_id, run_id, task_id, map_index, batch_id, source, source_line, byte_offset, row_key, raw,
 			column_name, error_code, error_message, status, enqueued_at, expires_at)
 		SELECT ?, ?, ?, ?, ?, b.source, b.source_line, b.byte_offset, b.row_key, b.raw, b.column_name, b.error_code, b.error_message, ?, ?, ?
-		FROM `+b.p.bad()+` b WHERE NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row l WHERE l.status = ? AND l.dag_id = ? AND l.task_id = ?
+		FROM `+b.p.bad()+` b WHERE b.seq >= ? AND b.seq < ? AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row l WHERE l.status = ? AND l.dag_id = ? AND l.task_id = ?
 			AND (l.source_line = b.source_line OR b.byte_offset IS NULL) AND l.byte_offset `+same+` b.byte_offset AND l.source = b.source
 			AND l.error_code = b.error_code AND l.raw = b.raw) ORDER BY b.seq`,
-		o.DagID, o.RunID, o.TaskID, o.MapIndex, b.id, string(dag.LetterQuarantined), dialect.Stamp(now), dialect.Stamp(now.Add(letterTTL)),
+		o.DagID, o.RunID, o.TaskID, o.MapIndex, b.id, string(dag.LetterQuarantined), dialect.Stamp(now), dialect.Stamp(now.Add(letterTTL)), lo, hi,
 		string(dag.LetterQuarantined), o.DagID, o.TaskID)
 	if isRowFault(err) {
 		return 0, problem(codeLetters, "airlock_dead_letter_row of %s takes no letters: %s; nothing was written", b.e.DB, err).
@@ -42,15 +46,15 @@ func (b *batch) writeLetters(ctx context.Context, q runner) (again int64, err er
 	if err != nil {
 		return 0, err
 	}
-	return b.bad.n - written, nil
+	return bad - written, nil
 }
 
-// countCodes counts the bad rows by their code.
-func (b *batch) countCodes(ctx context.Context, q runner) (map[string]int64, error) {
+// countCodes counts the bad rows of a range by their code.
+func (b *batch) countCodes(ctx context.Context, q runner, lo, hi int64) (map[string]int64, error) {
 	if b.bad.n == 0 {
 		return nil, nil
 	}
-	rows, err := q.QueryxContext(ctx, "SELECT error_code, COUNT(*) FROM "+b.p.bad()+" GROUP BY error_code")
+	rows, err := q.QueryxContext(ctx, "SELECT error_code, COUNT(*) FROM "+b.p.bad()+" WHERE seq >= ? AND seq < ? GROUP BY error_code", lo, hi)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,11 @@ func (b *batch) countCodes(ctx context.Context, q runner) (map[string]int64, err
 
 // tooManyBad is the failure of a batch with more bad rows than the step allows.
 func (b *batch) tooManyBad(read int64) error {
-	text := fmt.Sprintf("%d of %d rows read are bad, which is more than bad_rows allows (%s); nothing was written", b.bad.n, read, b.job.Spec.BadRows)
+	written := "nothing was written"
+	if b.sum.RowsRead > 0 {
+		written = fmt.Sprintf("nothing was written beyond the %d rows of the chunks before", b.sum.RowsRead)
+	}
+	text := fmt.Sprintf("%d of %d rows read are bad, which is more than bad_rows allows (%s); %s", b.bad.n, read, b.job.Spec.BadRows, written)
 	for i := range b.bad.first {
 		r := &b.bad.first[i]
 		text += fmt.Sprintf("\n  %s:%d: %s", r.source, r.line, r.fault.Code)

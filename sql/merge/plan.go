@@ -26,8 +26,8 @@ type plan struct {
 	// matched row's clause computes.
 	computed []computedColumn
 	// mark and tie are places in cols, -1 for none.
-	mark, tie int
-	markKind  watermarkKind
+	mark, tie         int
+	markKind, tieKind watermarkKind
 	// locks is set when values are computed from the target's present row: it is
 	// locked before they are.
 	locks bool
@@ -246,11 +246,14 @@ func (p *plan) resolveWatermark() error {
 	if p.mark = p.find(w.Column); p.mark < 0 {
 		return problem(codeWatermark, "the watermark column %q is not among the source's columns %s", w.Column, strings.Join(p.columnNames(), ", "))
 	}
-	p.markKind = watermarkKindOf(p.cols[p.mark].Type)
+	if p.markKind = watermarkKindOf(p.cols[p.mark].Type); p.markKind == 0 && !p.cols[p.mark].native {
+		return problem(codeWatermark, "the watermark column %q is of the type %s; a timestamp, a date, an integer or a text has an order that can be stored", w.Column, p.cols[p.mark].Type)
+	}
 	if w.TieBreaker != "" {
 		if p.tie = p.find(w.TieBreaker); p.tie < 0 {
 			return problem(codeWatermark, "the tie breaker %q is not among the source's columns %s", w.TieBreaker, strings.Join(p.columnNames(), ", "))
 		}
+		p.tieKind = watermarkKindOf(p.cols[p.tie].Type)
 	}
 	return nil
 }

@@ -32,6 +32,13 @@ type Bounds struct {
 	Kind watermarkKind
 	// Column is the source's name of the watermark column.
 	Column string
+	// Tie is the source's name of the tie breaker, FromTie what is stored of it:
+	// for a query that bounds itself. Others begin at From inclusively, because a
+	// row of that value may have changed since.
+	Tie, FromTie string
+	TieKind      watermarkKind
+	// Sorted asks for the watermark's order.
+	Sorted bool
 }
 
 // Source gives the rows of a batch. It can be opened again when a batch has to
@@ -204,7 +211,8 @@ func flavourOf(db *dialect.DB) sqltext.Flavour {
 }
 
 // bound puts the batch's limits into the query: as its parameters
-// :watermark_from and :watermark_to where it names one of them, else around it.
+// :watermark_from, :watermark_tie and :watermark_to where it names one of them,
+// else around it.
 func (q *QuerySource) bound(b Bounds) (string, []any, error) {
 	values := map[string]any{}
 	for k, v := range q.Spec.Parameters {
@@ -216,27 +224,49 @@ func (q *QuerySource) bound(b Bounds) (string, []any, error) {
 	}
 	own := false
 	for _, n := range names {
-		own = own || n == "watermark_from" || n == "watermark_to"
+		own = own || n == "watermark_from" || n == "watermark_to" || n == "watermark_tie"
 	}
 	if own {
 		values["watermark_from"], values["watermark_to"] = b.parameters()
+		values["watermark_tie"] = b.TieKind.parameter(b.FromTie)
 	}
 	text, args, _, err := q.flavour().Bind(q.Spec.Query, values)
 	if err != nil {
 		return "", nil, fmt.Errorf("the source query: %w", err)
 	}
-	if own || b.Column == "" || (b.From == "" && (b.To == "" || !b.CutTo)) {
+	if b.Column == "" {
 		return text, args, nil
 	}
 	var conds []string
+	if !own {
+		conds, args = b.conditions(q.DB, args)
+	}
+	tail := ""
+	if len(conds) > 0 {
+		tail = " WHERE " + strings.Join(conds, " AND ")
+	}
+	if b.Sorted {
+		tail += " ORDER BY airlock_q." + dialect.Quote(b.Column)
+		if b.Tie != "" {
+			tail += ", airlock_q." + dialect.Quote(b.Tie)
+		}
+	}
+	if tail == "" {
+		return text, args, nil
+	}
+	return "SELECT * FROM (" + text + ") AS airlock_q" + tail, args, nil
+}
+
+func (b Bounds) conditions(db *dialect.DB, args []any) ([]string, []any) {
+	var conds []string
 	col := "airlock_q." + dialect.Quote(b.Column)
 	if b.From != "" {
-		conds = append(conds, b.Kind.compare(q.DB, col, ">="))
+		conds = append(conds, b.Kind.compare(db, col, ">="))
 		args = append(args, b.Kind.parameter(b.From))
 	}
 	if b.To != "" && b.CutTo {
-		conds = append(conds, b.Kind.compare(q.DB, col, "<="))
+		conds = append(conds, b.Kind.compare(db, col, "<="))
 		args = append(args, b.Kind.parameter(b.To))
 	}
-	return "SELECT * FROM (" + text + ") AS airlock_q WHERE " + strings.Join(conds, " AND "), args, nil
+	return conds, args
 }

@@ -83,6 +83,8 @@ type WatermarkSpec struct {
 	Lag time.Duration
 	// TieBreaker is stored beside the watermark.
 	TieBreaker string
+	// AllowFuture lets rows from the future move it past the present.
+	AllowFuture bool
 	// Initial is the lower bound of the first batch of a query; empty for all.
 	Initial string
 }

@@ -158,13 +158,14 @@ func (a *args) duplicates(m map[string]any, s *Spec) {
 
 func (a *args) watermark(m map[string]any) *WatermarkSpec {
 	const path = "watermark"
-	w := a.mapping(m, "", path, "column", "name", "lookback", "lag", "tie_breaker", "initial")
+	w := a.mapping(m, "", path, "column", "name", "lookback", "lag", "tie_breaker", "initial", "allow_future")
 	if w == nil {
 		return nil
 	}
 	out := &WatermarkSpec{
 		Column: a.str(w, path, "column"), Name: a.str(w, path, "name"), Lag: a.duration(w, path, "lag"),
 		TieBreaker: a.str(w, path, "tie_breaker"), Initial: a.str(w, path, "initial"),
+		AllowFuture: a.boolean(w, path, "allow_future", false),
 	}
 	for key, v := range map[string]string{"column": out.Column, "name": out.Name} {
 		if v == "" {

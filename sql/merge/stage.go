@@ -39,16 +39,17 @@ type loader struct {
 	bytes     int
 
 	bad *badRows
-	// read counts rows; mark and tie are the greatest watermark among them.
-	read      int64
-	mark, tie string
-	values    []any
+	// read counts rows; marks are their watermarks.
+	read   int64
+	marks  marks
+	values []any
 	// byName finds converted values for checks.
 	byName map[string]int
 }
 
 func newLoader(p *plan, conn *sqlx.Conn, bad *badRows) *loader {
 	l := &loader{p: p, conn: conn, place: map[string]int64{}, bad: bad, values: make([]any, len(p.cols)), byName: map[string]int{}}
+	l.marks = marks{order: order{kind: p.markKind, tie: p.tieKind}, chunk: int64(p.spec.Chunk)}
 	width := systemCols + len(p.cols)
 	l.perInsert = max(1, min(stageRows, 30000/width))
 	if p.db.IsSQLite() {
@@ -218,17 +219,11 @@ func (l *loader) advance(rec *row.Record, f *row.Fault) {
 	if v == nil {
 		return
 	}
-	mark := storedText(v)
-	tie := ""
+	at := mark{value: storedText(v)}
 	if l.p.tie >= 0 {
-		tie = storedText(l.values[l.p.tie])
+		at.tie = storedText(l.values[l.p.tie])
 	}
-	switch {
-	case l.mark == "" || l.p.markKind.less(l.mark, mark):
-		l.mark, l.tie = mark, tie
-	case l.mark == mark && l.tie < tie:
-		l.tie = tie
-	}
+	l.marks.add(l.read, at)
 }
 
 func storedText(v any) string {

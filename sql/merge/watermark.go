@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
+	"github.com/airlock-dag/airlock/sql/merge/row"
 )
 
 // watermarkKind says how values of a watermark column compare.
@@ -38,8 +39,10 @@ func watermarkKindOf(t column.Type) watermarkKind {
 		return markDate
 	case column.Integer:
 		return markNumber
-	default:
+	case column.Text:
 		return markText
+	default:
+		return 0
 	}
 }
 
@@ -87,6 +90,42 @@ func (k watermarkKind) back(value string, w *WatermarkSpec) (string, error) {
 	}
 }
 
+// format writes an instant as a watermark of the kind.
+func (k watermarkKind) format(t time.Time) string {
+	if k == markDate {
+		return t.UTC().Format(column.DateLayout)
+	}
+	return t.UTC().Format(column.TimestampLayout)
+}
+
+// canonical writes a value that a person gave in the stored form; times without
+// a zone are UTC.
+func (k watermarkKind) canonical(value string, w *WatermarkSpec) (string, error) {
+	c := column.Column{Zone: time.UTC}
+	switch k {
+	case markTime:
+		c.Type = column.Type{Kind: column.Timestamp, Scale: 6}
+	case markDate:
+		c.Type = column.Type{Kind: column.Date}
+	case markNumber:
+		c.Type = column.Type{Kind: column.Integer, Bits: 64}
+	default:
+		return value, nil
+	}
+	if value == "" {
+		return "", nil
+	}
+	out, f := c.Convert(row.Value{Kind: row.Text, Text: value})
+	if f != nil && k == markTime {
+		// A date alone is its beginning.
+		out, f = c.Convert(row.Value{Kind: row.Text, Text: value + " 00:00:00"})
+	}
+	if f != nil {
+		return "", problem(codeWatermark, "the watermark %s cannot begin at %q: %s", w.Name, value, f.Message)
+	}
+	return storedText(out), nil
+}
+
 // compare writes a comparison of a source column with a parameter. SQLite keeps
 // times as texts of many forms that do not sort as instants: it compares their
 // instants there, and lets through what it cannot read, so that no row is
@@ -132,18 +171,12 @@ func (b Bounds) parameters() (from, to any) {
 	return lo, hi
 }
 
-// storedMark is a row of airlock_watermark.
-type storedMark struct {
-	Value      string
-	TieBreaker string
-}
-
 type querier interface {
 	QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row
 }
 
 // readMark reads a pipeline's watermark; nil when there is none.
-func readMark(ctx context.Context, q querier, suffix string, w *WatermarkSpec) (*storedMark, error) {
+func readMark(ctx context.Context, q querier, suffix string, w *WatermarkSpec) (*mark, error) {
 	var columnName string
 	var value, tie sql.NullString
 	err := q.QueryRowxContext(ctx, "SELECT column_name, value, tie_breaker FROM airlock_watermark WHERE pipeline = ?"+suffix, w.Name).
@@ -157,5 +190,5 @@ func readMark(ctx context.Context, q querier, suffix string, w *WatermarkSpec) (
 		return nil, problem(codeWatermark, "the watermark %q belongs to the column %q, the step says %q", w.Name, columnName, w.Column).
 			hint("give the step's watermark another name, or delete the old row of airlock_watermark")
 	}
-	return &storedMark{Value: value.String, TieBreaker: tie.String}, nil
+	return &mark{value: value.String, tie: tie.String}, nil
 }

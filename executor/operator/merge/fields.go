@@ -68,6 +68,7 @@ func watermarkFields() []dag.Field {
 			Doc: "How far before the watermark a query reads again: a duration, or a number for integers. Default 10m or 1000."},
 		{Name: "lag", Type: dag.FieldAny, Templated: true, Doc: "How much before the source's present time a query stops; a duration, default 0."},
 		{Name: "tie_breaker", Type: dag.FieldString, Templated: true, Doc: "A column whose greatest value at the watermark is stored beside it."},
+		{Name: "allow_future", Type: dag.FieldBool, Default: false, Doc: "Let rows from the future move the watermark past the present."},
 		{Name: "initial", Type: dag.FieldString, Templated: true, Doc: "Lower bound of a query's first batch."},
 	}
 }
