@@ -40,7 +40,13 @@ type TaskInstance struct {
 	// Generation counts how often the instance was cleared after a success: each
 	// is a new intent, so its effects have keys of their own. A clear after a
 	// failure keeps the generation: what the failed attempts did is found.
+	// A replay of its dead letter is a generation, too, but keeps the intent: see
+	// Intent.
 	Generation int `json:"generation"`
+	// Replays is how many of the generations were replays.
+	Replays int `json:"replays,omitempty"`
+	// Replaying is set from a replay of the instance's dead letter until its end.
+	Replaying bool `json:"replaying,omitempty"`
 	// Fence rises with every claim, clear and take-over; only the holder of the
 	// present fence may write.
 	Fence          int64           `json:"fence"`
@@ -65,6 +71,10 @@ type TaskInstance struct {
 	UpdatedAt     time.Time  `json:"updated_at"`
 }
 
+// Intent numbers what the instance's effects are made for: the generations
+// without the replays, which repeat an intent.
+func (ti TaskInstance) Intent() int { return ti.Generation - ti.Replays }
+
 // Run is one DAG run.
 type Run struct {
 	ID    int64    `json:"id"`
@@ -87,7 +97,10 @@ type Run struct {
 	TriggeredBy string          `json:"triggered_by,omitempty"` // cli, operator, timetable, backfill, test
 	Note        string          `json:"note,omitempty"`
 	ClearNumber int             `json:"clear_number"`
-	VersionID   int64           `json:"dag_version_id"`
+	// IsReplay is set while a finished run goes on for a replay of its dead
+	// letters: it takes no room from the DAG's other runs.
+	IsReplay  bool  `json:"is_replay,omitempty"`
+	VersionID int64 `json:"dag_version_id"`
 	// TaskStates counts the run's instances by state, where a listing asks for it.
 	TaskStates map[State]int `json:"task_states,omitempty"`
 }

@@ -41,15 +41,15 @@ type SealInput struct {
 }
 
 // IdempotencyKey is the key of a task instance's effect when the step names
-// none: the intent, so the same in every attempt, and another one for each
-// generation after the first.
-func IdempotencyKey(k TaskInstanceKey, generation int) string {
+// none: the intent, so the same in every attempt and replay, and another one
+// each time that a success is run again (TaskInstance.Intent).
+func IdempotencyKey(k TaskInstanceKey, intent int) string {
 	s := k.DagID + "/" + k.TaskID + "/" + k.RunID
 	if k.MapIndex >= 0 {
 		s += fmt.Sprintf("/%d", k.MapIndex)
 	}
-	if generation > 0 {
-		s += fmt.Sprintf("#%d", generation)
+	if intent > 0 {
+		s += fmt.Sprintf("#%d", intent)
 	}
 	return s
 }
@@ -97,7 +97,7 @@ func Seal(in SealInput) DeadLetter {
 		StackTrace:  CutText(masked(in.Mask, e.Stack), MaxStackTrace),
 		Fingerprint: Fingerprint(class, code, message, in.TI.DagID, in.TI.TaskID),
 		Payload:     payload, OriginalPayloadHash: PayloadHash(payload), AssetSHA256: e.AssetSHA256,
-		IdempotencyKey: cmp.Or(in.IdempotencyKey, e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey, in.TI.Generation)),
+		IdempotencyKey: cmp.Or(in.IdempotencyKey, e.IdempotencyKey, IdempotencyKey(in.TI.TaskInstanceKey, in.TI.Intent())),
 		ReturnCount:    max(0, in.ReturnCount), Status: LetterSealed, SchemaVersion: LetterSchemaVersion,
 		FirstFailedAt: first.UTC().Truncate(time.Microsecond), EnqueuedAt: at, ExpiresAt: at.Add(LetterTTL), UpdatedAt: at,
 	}

@@ -174,7 +174,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 	settings, xcoms := notingSettings{w.o.Settings, in.trouble}, notingXComs{w.o.Store, in.trouble}
 	key, _ := in.Args["idempotency_key"].(string)
 	if key == "" {
-		key = dag.IdempotencyKey(c.TaskInstanceKey, c.Generation)
+		key = dag.IdempotencyKey(c.TaskInstanceKey, c.Intent())
 	}
 	in.IdempotencyKey = key
 	return &operator.Task{

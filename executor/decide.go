@@ -148,7 +148,9 @@ func (in Ending) fail(r *dag.Result, e *dag.TaskError, rnd dag.Rand) {
 func (in Ending) seal(r *dag.Result, e *dag.TaskError) {
 	r.State, r.SpendTry = dag.StateFailed, true
 	payload := in.Claim.Payload
-	if len(payload) == 0 && in.Args != nil { // an unmapped task's payload is what it was asked to do
+	// An unmapped task's payload is what it was asked to do; its own, if it has
+	// one, is what an edit of its letter changed in that.
+	if (len(payload) == 0 || in.Claim.MapIndex < 0) && in.Args != nil {
 		payload, _ = json.Marshal(in.Args)
 	}
 	letter := dag.Seal(dag.SealInput{

@@ -12,7 +12,7 @@ import (
 func TestPools(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, nil)
-	require.Equal(t, []any{"default_pool"}, column(h.list("pools", "list"), "name"))
+	require.Equal(t, []any{"default_pool", "replay_pool"}, column(h.list("pools", "list"), "name"))
 	h.ok("pools", "set", "gpu", "2", "the two cards")
 	require.Contains(t, h.ok("pools", "get", "gpu").stdout, "the two cards")
 	require.InDelta(t, 2, h.list("pools", "get", "gpu")[0]["slots"], 0)
@@ -22,11 +22,12 @@ func TestPools(t *testing.T) {
 	h.ok("pools", "delete", "gpu")
 	h.fails(cli.ExitFailed, []string{"`airlock pools list` shows all"}, "pools", "delete", "gpu")
 	h.fails(cli.ExitFailed, nil, "pools", "delete", "default_pool")
+	h.fails(cli.ExitFailed, nil, "pools", "delete", "replay_pool")
 	h.ok("pools", "import", "pools.yaml")
 	require.InDelta(t, 2, h.list("pools", "get", "gpu")[0]["slots"], 0)
 	h.write("wrong.json", `{"a": {"slots": 1}, "b": {"slots": "many"}}`)
 	h.fails(cli.ExitUsage, []string{"pool b"}, "pools", "import", "wrong.json")
-	require.Len(t, h.list("pools", "list"), 2, "a file with a mistake changes nothing")
+	require.Len(t, h.list("pools", "list"), 3, "a file with a mistake changes nothing")
 }
 
 func TestVariables(t *testing.T) {

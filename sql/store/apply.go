@@ -219,7 +219,9 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 	}
 	b := newBulk("task_instance", ids)
 	var attempts []dag.Attempt
-	var letters []letterInsert
+	var letters, again []letterInsert
+	var closed []int64 // instances whose replay ended well
+	slow := map[int64]time.Time{}
 	var events []dag.Event
 	var values []xcomInsert
 	for i, g := range good {
@@ -228,8 +230,15 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 		if keepsAttempt(g.result.State) {
 			attempts = append(attempts, attempt)
 		}
-		if g.result.Letter != nil {
+		switch {
+		case g.result.Letter != nil && g.row.Replaying:
+			again = append(again, t.completeLetter(*g.result.Letter, g.row, g.result.Fence))
+		case g.result.Letter != nil:
 			letters = append(letters, t.completeLetter(*g.result.Letter, g.row, g.result.Fence))
+		case g.row.Replaying && g.result.State.Finished():
+			closed = append(closed, g.row.ID)
+		case g.row.Replaying && g.result.Spent == dag.BudgetThrottling && g.result.NextTryAt != nil:
+			slow[g.row.ID] = *g.result.NextTryAt
 		}
 		events = append(events, g.result.Events...)
 		for key, value := range g.result.XComs {
@@ -238,7 +247,14 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 	}
 	// The letter comes first: without it the state does not change.
 	for _, step := range []func() error{
+		func() error {
+			fresh, err := t.resealAll(ctx, again)
+			letters = append(letters, fresh...)
+			return err
+		},
 		func() error { return t.insertLetters(ctx, letters) },
+		func() error { return t.closeReplays(ctx, closed) },
+		func() error { return t.slowDrains(ctx, slow) },
 		func() error { return t.insertAttempts(ctx, attempts) },
 		func() error { return t.insertXComs(ctx, values) },
 		func() error { return t.insertEvents(ctx, events) },
@@ -299,6 +315,9 @@ func (t *tx) setInstance(b *bulk, i int, r *dag.Result, row *instanceRow, end ti
 	case dag.StateUpForReschedule: // the attempt goes on: it has no end yet
 	default:
 		b.set(i, "end_date", dialect.Stamp(end))
+	}
+	if row.Replaying && r.State.Finished() {
+		endReplay(b, i, row)
 	}
 	if r.Reaped {
 		// The worker may still be there: its fence is taken away from it.

@@ -203,7 +203,7 @@ func (t *tx) redo(ctx context.Context, run *runRow, b dag.Backfill) error {
 		if err := t.clear(ctx, run, rows); err != nil {
 			return err
 		}
-		if err := t.resolveLetters(ctx, rows, b.Actor); err != nil {
+		if err := t.resolveCleared(ctx, rows, b.Actor); err != nil {
 			return err
 		}
 	} else if err := t.requeue(ctx, run.ID); err != nil {
@@ -323,6 +323,6 @@ func (t *tx) firstOfBackfill(ctx context.Context, run *dag.Run) (bool, error) {
 // requeue lets a finished run begin anew.
 func (t *tx) requeue(ctx context.Context, runID int64) error {
 	_, err := t.exec(ctx, `UPDATE dag_run SET state = 'queued', queued_at = ?, start_date = NULL, end_date = NULL, reason = '',
- clear_number = clear_number + 1, next_eval_at = ?, updated_at = ? WHERE id = ?`, t.at, t.at, t.at, runID)
+ clear_number = clear_number + 1, is_replay = 0, next_eval_at = ?, updated_at = ? WHERE id = ?`, t.at, t.at, t.at, runID)
 	return err
 }

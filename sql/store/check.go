@@ -44,6 +44,16 @@ func checkRules(now time.Time) []rule {
  WHERE l.status IN ('sealed', 'quarantined') AND ti.state <> 'failed'`,
 		},
 		{
+			name: "replay-without-letter", text: "the instance is %s and marked as being replayed, and no dead letter of it is",
+			query: instanceSubject + `ti.state AS found FROM task_instance ti WHERE ti.replaying = 1 AND NOT EXISTS
+ (SELECT 1 FROM dead_letter l WHERE l.task_instance_id = ti.id AND l.status = 'replaying')`,
+		},
+		{
+			name: "letter-without-replay", text: "a dead letter is being replayed and the instance is %s and not marked so",
+			query: instanceSubject + `ti.state AS found FROM dead_letter l JOIN task_instance ti ON ti.id = l.task_instance_id
+ WHERE l.status = 'replaying' AND (ti.replaying = 0 OR ti.state IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed'))`,
+		},
+		{
 			name: "letter-without-attempt", text: "dead letter %s seals an attempt that is not recorded",
 			query: `SELECT l.dag_id, l.run_id, l.task_id, l.map_index, l.id AS found FROM dead_letter l
  WHERE EXISTS (SELECT 1 FROM task_instance ti WHERE ti.id = l.task_instance_id) AND NOT EXISTS
@@ -57,7 +67,8 @@ func checkRules(now time.Time) []rule {
 		{
 			name: "attempt-without-letter", text: "try %s ended failed for good and no dead letter seals it",
 			query: instanceSubject + `a.try_number AS found FROM task_attempt a JOIN task_instance ti ON ti.id = a.task_instance_id
- WHERE a.state = 'failed' AND NOT EXISTS (SELECT 1 FROM dead_letter l WHERE l.task_instance_id = a.task_instance_id AND l.fence = a.fence)`,
+ WHERE a.state = 'failed' AND NOT EXISTS (SELECT 1 FROM dead_letter l WHERE l.task_instance_id = a.task_instance_id
+ AND (l.fence = a.fence OR l.fence > a.fence AND l.return_count > 0))`,
 		},
 		{
 			name: "running-without-lease", text: "the instance is running and its lease ended at %s UTC",

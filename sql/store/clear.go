@@ -38,7 +38,7 @@ func (s *Store) Clear(ctx context.Context, r dag.ClearRequest) ([]dag.TaskInstan
 		if err := t.clear(ctx, &runs[0], rows); err != nil {
 			return err
 		}
-		if err := t.resolveLetters(ctx, rows, r.Actor); err != nil {
+		if err := t.resolveCleared(ctx, rows, r.Actor); err != nil {
 			return err
 		}
 		names := make([]string, len(rows))
@@ -118,6 +118,9 @@ func (t *tx) clear(ctx context.Context, run *runRow, rows []instanceRow) error {
 		if row.State == string(dag.StateSuccess) {
 			b.set(i, "generation", row.Generation+1)
 		}
+		if row.Replaying {
+			endReplay(b, i, row)
+		}
 	}
 	for _, column := range []string{"failure_count", "crash_count", "throttled_us"} {
 		b.setAll(column, 0)
@@ -161,22 +164,13 @@ func (t *tx) clearedAttempt(row *instanceRow) dag.Attempt {
 	}
 }
 
-// resolveLetters closes the open letters of cleared instances: they run again.
-func (t *tx) resolveLetters(ctx context.Context, rows []instanceRow, actor string) error {
+// resolveCleared closes the open letters of cleared instances: they run again.
+func (t *tx) resolveCleared(ctx context.Context, rows []instanceRow, actor string) error {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	var open []letterRow
-	if err := t.SelectContext(ctx, &open, "SELECT "+letterColumns+" FROM dead_letter WHERE task_instance_id IN ("+idList(ids)+
-		") AND status IN ('sealed', 'quarantined') ORDER BY id"+t.s.db.ForUpdate()); err != nil {
-		return err
-	}
-	list := make([]dag.DeadLetter, len(open))
-	for i := range open {
-		list[i] = open[i].model()
-	}
-	return t.setLetterStatus(ctx, list, dag.LetterResolved, "resolved", "the instance was cleared and runs again", actor)
+	return t.resolveOpen(ctx, ids, "('sealed', 'quarantined', 'replaying')", "the instance was cleared and runs again", actor)
 }
 
 // setLetterStatus changes letters and writes one audit row for each, in the

@@ -13,9 +13,10 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// activeRuns counts a DAG's unfinished runs that are not backfills.
+// activeRuns counts a DAG's unfinished runs that are neither backfills nor
+// replays: a replay must not keep the schedule from its runs.
 const activeRuns = `(SELECT COUNT(*) FROM dag_run r WHERE r.dag_id = d.dag_id
- AND r.state IN ('queued', 'running') AND r.run_type <> 'backfill')`
+ AND r.state IN ('queued', 'running') AND r.run_type <> 'backfill' AND r.is_replay = 0)`
 
 // dagColumns are the columns of dagRow.
 const dagColumns = `d.dag_id, d.fileloc, d.owner, d.schedule, d.description, d.is_paused, d.is_stale, d.stale_reason,

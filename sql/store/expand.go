@@ -55,6 +55,12 @@ func (s *Store) ExpandTasks(ctx context.Context, runID int64, taskIDs []string, 
 				continue
 			}
 			done = true
+			if row.Replaying { // its letter said that it could not be expanded
+				if err := t.endReplaysUnrun(ctx, []int64{row.ID}, "the task was expanded", "scheduler"); err != nil {
+					return err
+				}
+				row.Replaying, row.PriorityWeight = false, row.PriorityWeight+dag.ReplayRank
+			}
 			if len(payloads) == 0 {
 				_, err = t.move(ctx, change{dag.StateNone, dag.StateSkipped}, []int64{row.ID})
 			} else {
@@ -175,7 +181,13 @@ func (s *Store) FailExpansion(
 		fence := ti.Fence
 		letter, events := seal(ti)
 		li := t.completeLetter(letter, row, fence)
-		if err := t.insertLetters(ctx, []letterInsert{li}); err != nil {
+		letters := []letterInsert{li}
+		if row.Replaying {
+			if letters, err = t.resealAll(ctx, letters); err != nil {
+				return err
+			}
+		}
+		if err := t.insertLetters(ctx, letters); err != nil {
 			return err
 		}
 		attempt := dag.Attempt{
@@ -192,6 +204,11 @@ func (s *Store) FailExpansion(
  start_date = ?, end_date = ?, first_failed_at = COALESCE(first_failed_at, ?), updated_at = ? WHERE id = ? AND state = 'none'`,
 			fence, t.at, t.at, t.at, t.at, row.ID); err != nil {
 			return err
+		}
+		if row.Replaying {
+			if _, err := t.exec(ctx, "UPDATE task_instance SET "+restPriority+" WHERE id = ?", row.ID); err != nil {
+				return err
+			}
 		}
 		return t.wakeRuns(ctx, []int64{runID})
 	})

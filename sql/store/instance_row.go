@@ -11,7 +11,7 @@ import (
 // instanceColumns are the columns of instanceRow but the payload, which may be
 // large and which only the worker and a person look at.
 const instanceColumns = `id, dag_run_id, dag_id, run_id, task_id, map_index, state, try_number, max_tries, failure_count, crash_count,
- generation, throttled_us, fence, operator, queue, pool, pool_slots, priority_weight, skip_tasks, dag_version_id, worker_id, hostname,
+ generation, replays, replaying, throttled_us, fence, operator, queue, pool, pool_slots, priority_weight, skip_tasks, dag_version_id, worker_id, hostname,
  scheduled_at, queued_at, start_date, end_date, next_try_at, lease_until, first_failed_at, updated_at`
 
 type instanceRow struct {
@@ -24,6 +24,8 @@ type instanceRow struct {
 	FailureCount   int          `db:"failure_count"`
 	CrashCount     int          `db:"crash_count"`
 	Generation     int          `db:"generation"`
+	Replays        int          `db:"replays"`
+	Replaying      bool         `db:"replaying"`
 	ThrottledUS    int64        `db:"throttled_us"`
 	Fence          int64        `db:"fence"`
 	Operator       string       `db:"operator"`
@@ -49,8 +51,9 @@ type instanceRow struct {
 func (r *instanceRow) model() dag.TaskInstance {
 	return dag.TaskInstance{
 		ID: r.ID, TaskInstanceKey: r.TaskInstanceKey, State: dag.State(r.State), TryNumber: r.TryNumber, MaxTries: r.MaxTries,
-		FailureCount: r.FailureCount, CrashCount: r.CrashCount, Generation: r.Generation, ThrottledFor: time.Duration(r.ThrottledUS) * time.Microsecond,
-		Fence: r.Fence, Operator: r.Operator, Queue: r.Queue, Pool: r.Pool, PoolSlots: r.PoolSlots,
+		FailureCount: r.FailureCount, CrashCount: r.CrashCount, Generation: r.Generation, Replays: r.Replays, Replaying: r.Replaying,
+		ThrottledFor: time.Duration(r.ThrottledUS) * time.Microsecond,
+		Fence:        r.Fence, Operator: r.Operator, Queue: r.Queue, Pool: r.Pool, PoolSlots: r.PoolSlots,
 		PriorityWeight: r.PriorityWeight, Payload: rawOrNil(r.Payload), SkipTasks: textList(r.SkipTasks), VersionID: r.VersionID,
 		WorkerID: r.WorkerID, Hostname: r.Hostname, ScheduledAt: r.ScheduledAt.Ptr(), QueuedAt: r.QueuedAt.Ptr(),
 		StartDate: r.StartDate.Ptr(), EndDate: r.EndDate.Ptr(), NextTryAt: r.NextTryAt.Ptr(), LeaseUntil: r.LeaseUntil.Ptr(),

@@ -19,7 +19,7 @@ func (s *Store) Pools(ctx context.Context) ([]dag.Pool, error) {
 	if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT name, slots, description, include_deferred FROM pool ORDER BY name"); err != nil {
 		return nil, fmt.Errorf("list pools: %w", err)
 	}
-	var used []struct {
+	var used, replays []struct {
 		Pool  string `db:"pool"`
 		State string `db:"state"`
 		Slots int    `db:"slots"`
@@ -28,6 +28,12 @@ func (s *Store) Pools(ctx context.Context) ([]dag.Pool, error) {
  WHERE state IN ('scheduled', 'queued', 'running', 'restarting') GROUP BY pool, state`); err != nil {
 		return nil, fmt.Errorf("list pools: %w", err)
 	}
+	// A replay takes a slot here besides those of its own pool.
+	if err := s.db.Reader().SelectContext(ctx, &replays, `SELECT '`+dag.ReplayPool+`' AS pool, state, COUNT(*) AS slots FROM task_instance
+ WHERE state IN ('scheduled', 'queued', 'running', 'restarting') AND replaying = 1 GROUP BY state`); err != nil {
+		return nil, fmt.Errorf("list pools: %w", err)
+	}
+	used = append(used, replays...)
 	out := make([]dag.Pool, len(rows))
 	for i, r := range rows {
 		p := dag.Pool{Name: r.Name, Slots: r.Slots, Description: r.Description, IncludeDeferred: r.IncludeDeferred}
@@ -78,7 +84,7 @@ func (s *Store) SetPool(ctx context.Context, p dag.Pool) error {
 // DeletePool implements Desk. Instances that wait for it stay scheduled until it
 // is made again.
 func (s *Store) DeletePool(ctx context.Context, name string) error {
-	if name == dag.DefaultPool {
+	if name == dag.DefaultPool || name == dag.ReplayPool {
 		return &dag.Error{Code: dag.ErrConflict, Op: "delete pool " + name, Err: errors.New("it exists always"), Hint: "its slots can be changed"}
 	}
 	return s.write(ctx, "delete pool "+name, func(ctx context.Context, t *tx) error {

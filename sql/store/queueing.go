@@ -27,6 +27,7 @@ type candidate struct {
 	PoolSlots   int          `db:"pool_slots"`
 	Priority    int          `db:"priority_weight"`
 	VersionID   int64        `db:"dag_version_id"`
+	Replaying   bool         `db:"replaying"`
 	LogicalDate dialect.Time `db:"logical_date"`
 	RunAfter    dialect.Time `db:"run_after"`
 }
@@ -34,7 +35,7 @@ type candidate struct {
 func newCandidate(run *dag.Run, ti *dag.TaskInstance, from dag.State) candidate {
 	c := candidate{
 		ID: ti.ID, RunID: run.ID, DagID: run.DagID, TaskID: ti.TaskID, MapIndex: ti.MapIndex, From: string(from),
-		Pool: ti.Pool, PoolSlots: ti.PoolSlots, Priority: ti.PriorityWeight, VersionID: run.VersionID, RunAfter: dialect.At(run.RunAfter),
+		Pool: ti.Pool, PoolSlots: ti.PoolSlots, Priority: ti.PriorityWeight, VersionID: run.VersionID, Replaying: ti.Replaying, RunAfter: dialect.At(run.RunAfter),
 	}
 	if run.LogicalDate != nil {
 		c.LogicalDate = dialect.At(*run.LogicalDate)
@@ -93,6 +94,11 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 		seen[ready[i].ID] = true
 	}
 	list := append(slices.Clone(ready), slices.DeleteFunc(waiting, func(c candidate) bool { return seen[c.ID] })...)
+	if slices.ContainsFunc(list, func(c candidate) bool { return c.Replaying }) {
+		if err := t.countReplays(ctx, l); err != nil {
+			return 0, nil, err
+		}
+	}
 	slices.SortFunc(list, byUrgency)
 	groups := map[change][]int64{}
 	queued := 0
@@ -175,7 +181,7 @@ func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate,
 	}
 	var rows []candidate
 	err = t.SelectContext(ctx, &rows, `SELECT ti.id, ti.dag_run_id, ti.dag_id, ti.task_id, ti.map_index, ti.state, ti.pool, ti.pool_slots,
- ti.priority_weight, ti.dag_version_id, r.logical_date, r.run_after FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id`+
+ ti.priority_weight, ti.dag_version_id, ti.replaying, r.logical_date, r.run_after FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id`+
 		c.where()+" ORDER BY ti.claim_rank, ti.id"+limit(maxWaiting, maxWaiting), c.args...)
 	return rows, err
 }

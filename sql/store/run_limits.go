@@ -23,6 +23,12 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 			r.wait, r.look = true, &at
 			continue
 		}
+		if r.run.IsReplay { // it had its room
+			at := t.now
+			r.started = true
+			r.run.State, r.run.StartDate = dag.RunRunning, &at
+			continue
+		}
 		queued = append(queued, r)
 	}
 	if len(queued) == 0 {
@@ -156,7 +162,7 @@ func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]
 	}
 	err = t.SelectContext(ctx, &running, `SELECT dag_id, backfill, COUNT(*) AS n FROM (SELECT r.dag_id, CASE WHEN r.run_type = 'backfill'
  THEN COALESCE((SELECT MAX(b.backfill_id) FROM backfill_run b WHERE b.dag_run_id = r.id), -1) ELSE 0 END AS backfill
- FROM dag_run r WHERE r.state = 'running' AND r.dag_id IN (`+dialect.Marks(len(ids))+`)) x GROUP BY dag_id, backfill`, anys(ids)...)
+ FROM dag_run r WHERE r.state = 'running' AND r.is_replay = 0 AND r.dag_id IN (`+dialect.Marks(len(ids))+`)) x GROUP BY dag_id, backfill`, anys(ids)...)
 	if err != nil {
 		return nil, err
 	}

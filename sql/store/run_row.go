@@ -7,7 +7,7 @@ import (
 
 // runColumns are the columns of runRow.
 const runColumns = `id, dag_id, run_id, run_type, state, logical_date, data_interval_start, data_interval_end, run_after,
- queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, dag_version_id`
+ queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, is_replay, dag_version_id`
 
 type runRow struct {
 	ID                int64        `db:"id"`
@@ -27,6 +27,7 @@ type runRow struct {
 	TriggeredBy       string       `db:"triggered_by"`
 	Note              string       `db:"note"`
 	ClearNumber       int          `db:"clear_number"`
+	IsReplay          bool         `db:"is_replay"`
 	VersionID         int64        `db:"dag_version_id"`
 }
 
@@ -36,6 +37,6 @@ func (r runRow) model() dag.Run {
 		LogicalDate: r.LogicalDate.Ptr(), DataIntervalStart: r.DataIntervalStart.Ptr(), DataIntervalEnd: r.DataIntervalEnd.Ptr(),
 		RunAfter: r.RunAfter.Time, QueuedAt: r.QueuedAt.Ptr(), StartDate: r.StartDate.Ptr(), EndDate: r.EndDate.Ptr(),
 		Reason: r.Reason, Conf: rawOrNil(r.Conf), TriggeredBy: r.TriggeredBy, Note: r.Note, ClearNumber: r.ClearNumber,
-		VersionID: r.VersionID,
+		IsReplay: r.IsReplay, VersionID: r.VersionID,
 	}
 }

@@ -13,23 +13,24 @@ type columnSet func(r *instanceRow) (columns string, targets []any)
 
 // scheduleColumns is what a decision looks at and what queueing needs.
 func scheduleColumns(r *instanceRow) (string, []any) {
-	return "id, dag_run_id, task_id, map_index, state, pool, pool_slots, priority_weight, skip_tasks, next_try_at",
-		[]any{&r.ID, &r.DagRunID, &r.TaskID, &r.MapIndex, &r.State, &r.Pool, &r.PoolSlots, &r.PriorityWeight, &r.SkipTasks, &r.NextTryAt}
+	return "id, dag_run_id, task_id, map_index, state, pool, pool_slots, priority_weight, skip_tasks, next_try_at, replaying",
+		[]any{&r.ID, &r.DagRunID, &r.TaskID, &r.MapIndex, &r.State, &r.Pool, &r.PoolSlots, &r.PriorityWeight, &r.SkipTasks, &r.NextTryAt, &r.Replaying}
 }
 
 // resultColumns is what Apply guards by and counts on from.
 func resultColumns(r *instanceRow) (string, []any) {
-	return `id, dag_run_id, dag_id, run_id, task_id, map_index, state, try_number, failure_count, crash_count, generation, throttled_us, fence, queue,
- worker_id, hostname, start_date, lease_until, first_failed_at`,
+	return `id, dag_run_id, dag_id, run_id, task_id, map_index, state, try_number, failure_count, crash_count, generation, replays, replaying,
+ throttled_us, fence, queue, priority_weight, worker_id, hostname, start_date, lease_until, first_failed_at`,
 		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.FailureCount,
-			&r.CrashCount, &r.Generation, &r.ThrottledUS, &r.Fence, &r.Queue, &r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
+			&r.CrashCount, &r.Generation, &r.Replays, &r.Replaying, &r.ThrottledUS, &r.Fence, &r.Queue, &r.PriorityWeight,
+			&r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
 }
 
 // claimColumns is all that a worker is given.
 func claimColumns(r *instanceRow) (string, []any) {
 	return instanceColumns + ", payload",
 		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.MaxTries, &r.FailureCount,
-			&r.CrashCount, &r.Generation, &r.ThrottledUS, &r.Fence, &r.Operator, &r.Queue, &r.Pool, &r.PoolSlots, &r.PriorityWeight,
+			&r.CrashCount, &r.Generation, &r.Replays, &r.Replaying, &r.ThrottledUS, &r.Fence, &r.Operator, &r.Queue, &r.Pool, &r.PoolSlots, &r.PriorityWeight,
 			&r.SkipTasks, &r.VersionID, &r.WorkerID, &r.Hostname, &r.ScheduledAt, &r.QueuedAt, &r.StartDate, &r.EndDate, &r.NextTryAt,
 			&r.LeaseUntil, &r.FirstFailedAt, &r.UpdatedAt, &r.Payload}
 }

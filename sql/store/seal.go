@@ -41,7 +41,7 @@ func (t *tx) completeLetter(l dag.DeadLetter, row *instanceRow, fence int64) let
 		l.Fingerprint = dag.Fingerprint(l.ErrorClass, l.ErrorCode, l.ErrorMessage, l.DagID, l.TaskID)
 	}
 	l.Fingerprint = short(l.Fingerprint, 100)
-	l.IdempotencyKey = short(cmp.Or(l.IdempotencyKey, dag.IdempotencyKey(l.TaskInstanceKey, row.Generation)), 1024)
+	l.IdempotencyKey = short(cmp.Or(l.IdempotencyKey, dag.IdempotencyKey(l.TaskInstanceKey, row.Generation-row.Replays)), 1024)
 	if !sealedStatus(l.Status) {
 		l.Status = dag.LetterSealed
 	}

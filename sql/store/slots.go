@@ -135,6 +135,20 @@ func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool) e
 	return nil
 }
 
+// countReplays takes off what replays use of their own pool: a slot each.
+func (t *tx) countReplays(ctx context.Context, l *slots) error {
+	pool := l.open[dag.ReplayPool]
+	if pool == nil || pool.unlimited {
+		return nil
+	}
+	var n int
+	if err := t.GetContext(ctx, &n, "SELECT COUNT(*) FROM task_instance WHERE state IN ('queued', 'running', 'restarting') AND replaying = 1"); err != nil {
+		return err
+	}
+	pool.open -= n
+	return nil
+}
+
 // take gives the slots that an instance needs, if all its limits allow it. A
 // pool that does not exist gives none, ever; so does one that is smaller than
 // the instance. def is nil when the DAG's version is gone: then only the pool
@@ -143,6 +157,13 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 	pool := l.open[c.Pool]
 	if pool == nil || (!pool.unlimited && pool.open < c.PoolSlots) {
 		return false
+	}
+	var replays *openPool
+	if c.Replaying {
+		replays = l.open[dag.ReplayPool]
+		if replays == nil || (!replays.unlimited && replays.open < 1) {
+			return false
+		}
 	}
 	rt, dt := runTask{c.RunID, c.TaskID}, dagTask{c.DagID, c.TaskID}
 	if def != nil {
@@ -159,6 +180,9 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 		}
 	}
 	pool.open -= c.PoolSlots
+	if replays != nil {
+		replays.open--
+	}
 	l.runs[c.RunID]++
 	l.runTasks[rt]++
 	l.dagTasks[dt]++

@@ -53,6 +53,15 @@ func (t *tx) applyTransitions(ctx context.Context, runs []*passRun) error {
 			if err != nil {
 				return err
 			}
+			var unrun []int64
+			for _, g := range part {
+				if g.ti.Replaying && moved[g.ti.ID] && c.to.Finished() {
+					unrun = append(unrun, g.ti.ID)
+				}
+			}
+			if err := t.endReplaysUnrun(ctx, unrun, "the replay ended "+string(c.to)+" without an attempt", "scheduler"); err != nil {
+				return err
+			}
 			if len(moved) == len(ids) && c.from != dag.StateRunning {
 				continue
 			}

@@ -51,6 +51,13 @@ func testCheck(t *testing.T, b *bundle) {
 			[]string{"letter-without-failure", "failed-without-attempt"},
 		},
 		{
+			fmt.Sprintf("UPDATE task_instance SET replaying = 1 WHERE id = %d", failed.ID), "UPDATE task_instance SET replaying = 0",
+			[]string{"replay-without-letter"},
+		},
+		{
+			"UPDATE dead_letter SET status = 'replaying'", "UPDATE dead_letter SET status = 'sealed'", []string{"letter-without-replay"},
+		},
+		{
 			"UPDATE task_attempt SET task_instance_id = -task_instance_id", "UPDATE task_attempt SET task_instance_id = -task_instance_id",
 			[]string{"letter-without-attempt", "failed-without-attempt", "failed-without-attempt", "orphan-attempt", "orphan-attempt"},
 		},

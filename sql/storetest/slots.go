@@ -46,6 +46,7 @@ func testSlots(t *testing.T, b *bundle) {
 	require.Equal(t, []dag.Pool{
 		{Name: dag.DefaultPool, Slots: 128, Description: "Default pool", Queued: 3, Scheduled: 1},
 		{Name: "gpu", Slots: 3, Queued: 3, Scheduled: 5},
+		{Name: dag.ReplayPool, Slots: 16, Description: "Replays of dead letters, besides their own pools"},
 	}, pools)
 
 	// A larger pool lets those go that wait, up to max_active_tasks of the run.

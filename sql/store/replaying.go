@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// While an instance's dead letter is replayed, task_instance.replaying is 1 and
+// the letter's status is replaying: the one says it to the queue, the other to
+// the desk. Both are set and taken back in the same transaction.
+
+// restPriority are the assignments that take a replay's mark and its low
+// priority from an instance.
+const restPriority = "replaying = 0, priority_weight = priority_weight + 1000000, claim_rank = claim_rank - 1000000"
+
+// endReplay takes the mark of a replay from the i-th row of an update.
+func endReplay(b *bulk, i int, row *instanceRow) {
+	b.set(i, "replaying", 0)
+	b.set(i, "priority_weight", row.PriorityWeight+dag.ReplayRank)
+	b.set(i, "claim_rank", -(row.PriorityWeight + dag.ReplayRank))
+}
+
+// closeReplays closes the letters of instances whose replay ended well. The
+// decision to replay has its audit row already, and the attempt tells the rest.
+func (t *tx) closeReplays(ctx context.Context, instanceIDs []int64) error {
+	for part := range slices.Chunk(instanceIDs, chunk) {
+		in, args := t.s.among(part)
+		if _, err := t.exec(ctx, "UPDATE dead_letter SET status = 'resolved', updated_at = ? WHERE task_instance_id IN "+in+" AND status = 'replaying'",
+			append([]any{t.at}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reseal seals the letter of a failed replay again, with the new failure in it.
+// Its id, its count of returns, its key and its first failure stay. The answer
+// is false when no letter of the instance is being replayed: a new one is due.
+func (t *tx) reseal(ctx context.Context, li letterInsert) (bool, error) {
+	l := &li.letter
+	var asset any
+	if _, err := hex.DecodeString(l.AssetSHA256); err == nil && len(l.AssetSHA256) == 64 {
+		asset = l.AssetSHA256
+	}
+	n, err := t.exec(ctx, `UPDATE dead_letter SET status = 'sealed', fence = ?, queue = ?, attempt_count = ?, error_class = ?, error_code = ?,
+ error_message = ?, stack_trace = ?, fingerprint = ?, payload = ?, original_payload_hash = ?, asset_sha256 = ?, schema_version = ?,
+ enqueued_at = ?, expires_at = ?, updated_at = ?, payload_edit = NULL WHERE task_instance_id = ? AND status = 'replaying'`,
+		li.fence, l.Queue, l.AttemptCount, string(l.ErrorClass), l.ErrorCode, l.ErrorMessage, l.StackTrace, l.Fingerprint, string(l.Payload),
+		l.OriginalPayloadHash, asset, l.SchemaVersion, dialect.Stamp(l.EnqueuedAt), dialect.Stamp(l.ExpiresAt), t.at, li.instanceID)
+	if err == nil && n > 1 {
+		err = errors.New("more than one letter of the instance was being replayed")
+	}
+	return n == 1, err
+}
+
+// resealAll seals letters of failed replays again and gives those for which
+// there is none to seal.
+func (t *tx) resealAll(ctx context.Context, list []letterInsert) ([]letterInsert, error) {
+	var fresh []letterInsert
+	for _, li := range list {
+		done, err := t.reseal(ctx, li)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			fresh = append(fresh, li)
+		}
+	}
+	return fresh, nil
+}
+
+// slowDrains lets the drains rest that replay instances whose receiver asked for
+// it, each until the given instant.
+func (t *tx) slowDrains(ctx context.Context, until map[int64]time.Time) error {
+	ids := make([]int64, 0, len(until))
+	for id := range until {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		var drains []string
+		if err := t.SelectContext(ctx, &drains, "SELECT drain_id FROM dead_letter WHERE task_instance_id = ? AND status = 'replaying' AND drain_id IS NOT NULL",
+			id); err != nil {
+			return err
+		}
+		for _, drain := range drains {
+			at := dialect.Stamp(until[id])
+			if _, err := t.exec(ctx, "UPDATE replay_drain SET slow_until = ? WHERE id = ? AND (slow_until IS NULL OR slow_until < ?)",
+				at, drain, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endReplaysUnrun closes the letters of replays that the scheduler ended without
+// an attempt (a run that timed out, a task that is gone), with an audit row
+// that says so.
+func (t *tx) endReplaysUnrun(ctx context.Context, instanceIDs []int64, reason, actor string) error {
+	if len(instanceIDs) == 0 {
+		return nil
+	}
+	in, args := t.s.among(instanceIDs)
+	if _, err := t.exec(ctx, "UPDATE task_instance SET "+restPriority+" WHERE id IN "+in+" AND replaying = 1", args...); err != nil {
+		return err
+	}
+	return t.resolveOpen(ctx, instanceIDs, "('replaying')", reason, actor)
+}
+
+// resolveOpen closes letters of instances that have one of the given statuses.
+func (t *tx) resolveOpen(ctx context.Context, instanceIDs []int64, statuses, reason, actor string) error {
+	var open []letterRow
+	in, args := t.s.among(instanceIDs)
+	if err := t.SelectContext(ctx, &open, "SELECT "+letterColumns+" FROM dead_letter WHERE task_instance_id IN "+in+
+		" AND status IN "+statuses+" ORDER BY id"+t.s.db.ForUpdate(), args...); err != nil {
+		return err
+	}
+	list := make([]dag.DeadLetter, len(open))
+	for i := range open {
+		list[i] = open[i].model()
+	}
+	return t.setLetterStatus(ctx, list, dag.LetterResolved, string(dag.DecisionResolved), reason, actor)
+}
