@@ -136,8 +136,8 @@ func between(date, from, to *time.Time) bool {
 	return date != nil && (from == nil || !date.Before(*from)) && (to == nil || !date.After(*to))
 }
 
-// tasks are the ids that the expression names, with their neighbours; nil for
-// all tasks.
+// tasks are the ids that the expression names, with what has to be cleared
+// together with them; nil for all tasks.
 func (c tasksClearCmd) tasks(ctx context.Context, s *session) ([]string, error) {
 	d, _, err := s.dag(ctx, c.DagID)
 	if err != nil || c.TaskRegex == "" {
@@ -147,55 +147,14 @@ func (c tasksClearCmd) tasks(ctx context.Context, s *session) ([]string, error) 
 	if err != nil {
 		return nil, wrong("read --task-regex", "write a Go regular expression", "%w", err)
 	}
-	chosen := map[string]bool{}
+	var named []string
 	for i := range d.Tasks {
 		if expression.MatchString(d.Tasks[i].ID) {
-			chosen[d.Tasks[i].ID] = true
+			named = append(named, d.Tasks[i].ID)
 		}
 	}
-	if len(chosen) == 0 {
+	if len(named) == 0 {
 		return nil, notFound("task", c.TaskRegex, taskIDs(d), "`airlock tasks list "+c.DagID+"` shows all")
 	}
-	withNeighbours(d, chosen, c.Upstream, c.Downstream)
-	var ids []string
-	for i := range d.Tasks {
-		if chosen[d.Tasks[i].ID] {
-			ids = append(ids, d.Tasks[i].ID)
-		}
-	}
-	return ids, nil
-}
-
-// withNeighbours adds what is upstream and downstream of the chosen tasks. The
-// tasks are in topological order, so that one pass each way reaches all.
-func withNeighbours(d *dag.DAG, chosen map[string]bool, up, down bool) {
-	named := make(map[string]bool, len(chosen))
-	for id := range chosen {
-		named[id] = true
-	}
-	above, below := named, named
-	if up {
-		above = map[string]bool{}
-		for _, t := range slices.Backward(d.Tasks) {
-			for _, upstream := range t.Upstream {
-				if named[t.ID] || above[t.ID] {
-					above[upstream] = true
-				}
-			}
-		}
-	}
-	if down {
-		below = map[string]bool{}
-		for _, t := range d.Tasks {
-			if slices.ContainsFunc(t.Upstream, func(id string) bool { return named[id] || below[id] }) {
-				below[t.ID] = true
-			}
-		}
-	}
-	for id := range above {
-		chosen[id] = true
-	}
-	for id := range below {
-		chosen[id] = true
-	}
+	return dag.NewGraph(d).ClearScope(named, c.Upstream, c.Downstream), nil
 }
