@@ -51,6 +51,7 @@ func (d *Dispatcher) delivered(ctx context.Context, e dag.Event) {
 		log.ErrorContext(ctx, "a callback was delivered and that cannot be recorded; it will be delivered again", "error", err)
 		return
 	}
+	d.o.OnEnd(e.Callback.Name, "delivered")
 	log.DebugContext(ctx, "callback delivered")
 }
 
@@ -60,10 +61,12 @@ func (d *Dispatcher) failed(ctx context.Context, c claimed, f *Failure) result {
 	cause := dag.CutText(f.Error(), maxCause)
 	log := d.o.Log.With(eventAttrs(c.event)...).With("attempt", attempt, "cause", cause)
 	if f.Permanent || attempt >= d.o.MaxAttempts {
+		d.o.OnEnd(c.event.Callback.Name, "dead")
 		log.ErrorContext(ctx, "callback given up; it is kept as dead")
 	} else {
 		at := d.o.Clock.Now().Add(nextDelay(attempt, f.RetryAfter, d.o.Rand))
 		r.next = &at
+		d.o.OnEnd(c.event.Callback.Name, "retried")
 		log.WarnContext(ctx, "callback not delivered; it will be tried again", "next", at)
 	}
 	ctx, cancel := recording(ctx)

@@ -41,6 +41,9 @@ type Options struct {
 	// Grace is how long running deliveries may go on when Run is told to stop.
 	// Default 10 s.
 	Grace time.Duration
+	// OnEnd, when set, is told how each delivery of a receiver ended: delivered,
+	// retried (it failed and will be tried again) or dead.
+	OnEnd func(receiver, outcome string)
 	// Wake is a signal that there may be new events, e.g. from the loop that
 	// wrote them; nil for none.
 	Wake <-chan struct{}
@@ -55,6 +58,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.OnEnd == nil {
+		o.OnEnd = func(string, string) {}
 	}
 	if o.Owner == "" {
 		o.Owner = "dispatcher"

@@ -54,6 +54,7 @@ func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 				s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
 			default:
 				s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+				s.o.OnStart(now.Sub(m.Run.RunAfter))
 			}
 			moved++
 		}

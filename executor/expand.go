@@ -78,11 +78,12 @@ func (s *Scheduler) sealExpansion(ctx context.Context, d *dag.DAG, t *dag.Task, 
 	if err != nil {
 		return false, err
 	}
-	sealed := false
+	var claim dag.Claim
+	var letter *dag.DeadLetter
 	seal := func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event) {
-		sealed = true
-		return dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, Attempts: ti.TryNumber, At: now}),
-			dag.TaskEvents(d, t, ti, run, dag.EventFailure, e, nil, "", now)
+		l := dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, Attempts: ti.TryNumber, At: now})
+		claim, letter = dag.Claim{TaskInstance: ti, Run: run}, &l
+		return l, dag.TaskEvents(d, t, ti, run, dag.EventFailure, e, nil, "", now)
 	}
 	s.o.Log.Error("a mapped task could not be expanded", "dag_id", run.DagID, "run_id", run.RunID, "task_id", t.ID,
 		"error_code", e.Code, "error", e.Message)
@@ -90,7 +91,11 @@ func (s *Scheduler) sealExpansion(ctx context.Context, d *dag.DAG, t *dag.Task, 
 		return false, err
 	}
 	s.o.OutboxWake.Signal()
-	return sealed, nil
+	if letter == nil {
+		return false, nil
+	}
+	s.o.OnEnd(claim, dag.Result{TaskInstanceID: claim.ID, State: dag.StateFailed, Letter: letter})
+	return true, nil
 }
 
 // payloads computes one JSON object an instance: the expanded values over the

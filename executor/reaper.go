@@ -64,6 +64,7 @@ func (s *Scheduler) reap(ctx context.Context) (int, error) {
 			continue
 		}
 		n++
+		s.o.OnEnd(claims[i], results[i])
 		s.o.OutboxWake.Signal()
 		s.o.Log.Warn("lost worker: task instance "+string(results[i].State), "task_instance", claims[i].String(),
 			"fence", claims[i].Fence, "worker", claims[i].WorkerID, "crashes", claims[i].CrashCount+1)

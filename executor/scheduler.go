@@ -43,6 +43,14 @@ type SchedulerOptions struct {
 	OnlyRun int64
 
 	Wake, WorkerWake, OutboxWake Wake
+
+	// OnPass, when set, is told of each pass and of how long its transaction
+	// took; OnEnd of attempts that end without a worker: taken back from one that
+	// is lost, or sealed because a mapped task cannot be expanded; OnStart of runs
+	// that were made, and of how long after their due time.
+	OnPass  func(took time.Duration, report dag.ScheduleReport)
+	OnEnd   func(dag.Claim, dag.Result)
+	OnStart func(late time.Duration)
 }
 
 func (o SchedulerOptions) withDefaults() SchedulerOptions {
@@ -72,6 +80,15 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 	}
 	if o.Wake == nil {
 		o.Wake = NewWake()
+	}
+	if o.OnPass == nil {
+		o.OnPass = func(time.Duration, dag.ScheduleReport) {}
+	}
+	if o.OnEnd == nil {
+		o.OnEnd = func(dag.Claim, dag.Result) {}
+	}
+	if o.OnStart == nil {
+		o.OnStart = func(time.Duration) {}
 	}
 	return o
 }
@@ -163,11 +180,13 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
+	began := s.o.Clock.Now()
 	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
 	if err != nil {
 		return false, err
 	}
 	crashpoint.Point("scheduler: between pass and expansion")
+	s.o.OnPass(s.o.Clock.Now().Sub(began), report)
 	s.moved = len(report.Runs) > 0
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()
@@ -259,7 +278,7 @@ func (s *Scheduler) tell(r dag.ScheduledRun) {
 	if len(r.Decision.Events) > 0 {
 		s.o.OutboxWake.Signal()
 	}
-	if r.Decision.State == r.Run.State || !r.Decision.State.Finished() {
+	if r.Err != nil || !r.Decision.State.Finished() { // a pass looks at live runs only: this one ended in it
 		return
 	}
 	level := slog.LevelInfo

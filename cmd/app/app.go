@@ -13,6 +13,7 @@ import (
 	logcallback "github.com/airlock-dag/airlock/callbacks/log"
 	"github.com/airlock-dag/airlock/callbacks/webhook"
 	"github.com/airlock-dag/airlock/cmd/config"
+	"github.com/airlock-dag/airlock/cmd/metrics"
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/load"
 	"github.com/airlock-dag/airlock/executor"
@@ -44,6 +45,9 @@ type Options struct {
 	Environment config.Environment
 	// Operators default to OperatorsFor(Config).
 	Operators *operator.Registry
+	// ServeMetrics makes standalone serve metrics at the usual address where the
+	// settings name none.
+	ServeMetrics bool
 }
 
 // App is one process of Airlock, wired and not yet running.
@@ -54,6 +58,7 @@ type App struct {
 	catalog  *executor.Catalog
 	source   executor.Source
 	load     load.Options
+	observed *observed
 
 	schedulerWake, workerWake, outboxWake executor.Wake
 }
@@ -79,12 +84,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Operators == nil {
 		o.Operators = OperatorsFor(o.Config)
 	}
-	st, err := OpenStore(ctx, o.Config, o.Log)
+	seen := newObserved()
+	st, err := openStore(ctx, o.Config, o.Log, seen.metrics.Repeated)
 	if err != nil {
 		return nil, err
 	}
+	seen.registry.MustRegister(metrics.NewDatabase(st, o.Clock))
 	a := &App{
-		o: o, store: st,
+		o: o, store: st, observed: seen,
 		settings:      o.Environment.Over(st),
 		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
 		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), outboxWake: executor.NewWake(),
@@ -106,6 +113,10 @@ func (a *App) newCatalog(log *slog.Logger) *executor.Catalog {
 // at once, in the folder that is made for it; a MySQL or MariaDB without the
 // schema is refused with a word on `airlock db migrate`.
 func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*store.Store, error) {
+	return openStore(ctx, cfg, log, nil)
+}
+
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, onRepeat func(cause string)) (*store.Store, error) {
 	dsn := cfg.Database.Reveal()
 	embedded := strings.HasPrefix(dsn, "sqlite:")
 	if embedded {
@@ -113,7 +124,7 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*store
 			return nil, &dag.Error{Code: dag.ErrInvalid, Op: "make AIRLOCK_HOME", Err: err, Hint: "set AIRLOCK_HOME to a folder that can be written"}
 		}
 	}
-	st, err := store.Open(ctx, dsn, store.Options{FernetKey: cfg.FernetKey.Reveal(), Log: log})
+	st, err := store.Open(ctx, dsn, store.Options{FernetKey: cfg.FernetKey.Reveal(), Log: log, OnRepeat: onRepeat})
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ func (a *App) parts(o partOptions) parts {
 		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
 		Wake: a.workerWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
+		OnEnd: a.observed.metrics.TaskEnded,
 	}
 	if o.show != nil {
 		w.OnProgress, w.OnEnd = o.show.progress, o.show.end
@@ -60,11 +61,12 @@ func (a *App) parts(o partOptions) parts {
 			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
 			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
 			Wake: a.schedulerWake, WorkerWake: a.workerWake, OutboxWake: a.outboxWake,
+			OnPass: a.pass, OnEnd: a.observed.metrics.TaskEnded, OnStart: a.observed.metrics.RunStarted,
 		}),
 		outbox: callbacks.New(callbacks.Options{
 			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
-			Settings: a.settings,
-			Lease:    cfg.Callbacks.LeaseDuration, Timeout: cfg.Callbacks.LeaseDuration / 2,
+			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
+			Lease: cfg.Callbacks.LeaseDuration, Timeout: cfg.Callbacks.LeaseDuration / 2,
 			Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),
 	}
@@ -103,6 +105,12 @@ func (a *App) RunWorker(ctx context.Context, queues []string, concurrency int) e
 // runAll runs the loops and ends them in order: first what makes new work, then
 // the work, then the messages about it.
 func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	served, err := a.serveMetrics(serving, schedule && work, schedule)
+	if err != nil {
+		return err
+	}
 	a.o.Log.Info("airlock is up", "dags_folder", a.o.Config.DagsFolder, "database", a.o.Config.Database.String(),
 		"scheduler", schedule, "worker", work, "pid", os.Getpid())
 	var first sync.WaitGroup
@@ -128,6 +136,8 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	first.Wait()
 	stopDelivering()
 	last.Wait()
+	stopServing()
+	<-served
 	a.o.Log.Info("stopped")
 	return deliveryErr
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -40,6 +41,7 @@ type Config struct {
 	Scheduler Scheduler
 	Worker    Worker
 	Callbacks Callbacks
+	Metrics   Metrics
 	Logging   Logging
 	Retention Retention
 }
@@ -113,6 +115,13 @@ type Callbacks struct {
 	// LeaseDuration is how long a killed dispatcher keeps the events that it had
 	// taken from the others; a delivery may take half of it.
 	LeaseDuration time.Duration
+}
+
+// Metrics holds the settings of what a process tells over HTTP.
+type Metrics struct {
+	// Address is host:port for /metrics and /health, or off. Default: none, and
+	// 127.0.0.1:9102 for standalone.
+	Address string
 }
 
 // Logging holds the settings of the process's own log and of task logs.
@@ -189,6 +198,11 @@ func (c *Config) Validate() error {
 	if c.Retention.Effects != 0 && c.Retention.Effects < dag.LetterTTL {
 		return invalid(fmt.Sprintf("retention.effects is %s and a dead letter lives for %s", formatAge(c.Retention.Effects), formatAge(dag.LetterTTL)),
 			"effect keys must outlive the letters that refer to them, or a replay would do an effect twice: give at least "+formatAge(dag.LetterTTL))
+	}
+	if a := c.Metrics.Address; a != "" && a != "off" {
+		if _, port, err := net.SplitHostPort(a); err != nil || port == "" {
+			return invalid(fmt.Sprintf("metrics.address is %q", a), "give host:port such as 127.0.0.1:9102 or :9102, or off")
+		}
 	}
 	if _, err := time.LoadLocation(c.DefaultTimezone); err != nil {
 		return invalid(fmt.Sprintf("core.default_timezone is %q, which is no known zone", c.DefaultTimezone), "use an IANA name such as Europe/Berlin")

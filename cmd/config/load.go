@@ -94,13 +94,15 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// flagName is the flag of a setting: the last part of its name, but for two.
+// flagName is the flag of a setting: the last part of its name, but for three.
 func flagName(setting string) string {
 	switch setting {
 	case "database.dsn":
 		return "database"
 	case "logging.level":
 		return "log-level"
+	case "metrics.address":
+		return "metrics-address"
 	}
 	_, key, _ := strings.Cut(setting, ".")
 	return strings.ReplaceAll(key, "_", "-")

@@ -71,6 +71,7 @@ func slots(c *Config) []slot {
 		s("callbacks", "interval", span(&c.Callbacks.Interval), "The longest time between two looks for callback events."),
 		s("callbacks", "lease_duration", span(&c.Callbacks.LeaseDuration), "How long a killed process keeps the events that it was delivering from the others. One delivery may take half of it."),
 		s("callbacks", "max_attempts", count(&c.Callbacks.MaxAttempts), "After how many failed deliveries an event is given up and kept as dead."),
+		s("metrics", "address", (*optional)(&c.Metrics.Address), "Where /metrics and /health are served, host:port, or off; standalone serves them on 127.0.0.1:9102 where it is not set, other processes do not."),
 		s("logging", "level", oneOf(&c.Logging.Level, "debug", "info", "warn", "error"), "The least level that is logged: debug, info, warn or error."),
 		s("logging", "format", oneOf(&c.Logging.Format, "text", "json"), "How the process logs: text or json."),
 		s("logging", "folder", (*text)(&c.Logging.Folder), "The folder of task logs."),

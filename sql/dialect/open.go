@@ -36,6 +36,9 @@ type Options struct {
 	// statements by their text: for a caller that uses the same texts over and
 	// over. Rows then tell only their columns' names.
 	KeepStatements bool
+	// OnRepeat, when set, is told of each transaction that is run again, and why:
+	// deadlock, lock_wait, or the class of the error.
+	OnRepeat func(cause string)
 	// Log gets repeated transactions. Default: discarded.
 	Log *slog.Logger
 }

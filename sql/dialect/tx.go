@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -76,6 +77,9 @@ func (d *DB) repeat(ctx context.Context, run func() error) error {
 		}
 		wait := backoff(try, d.o.Rand.Float64())
 		d.o.Log.DebugContext(ctx, "transaction is run again", "try", try, "wait", wait, "error", err)
+		if d.o.OnRepeat != nil {
+			d.o.OnRepeat(cause(err))
+		}
 		select {
 		case <-ctx.Done():
 			return cancelled(ctx, err)
@@ -109,6 +113,21 @@ func repeatable(err error) bool {
 	default:
 		return false
 	}
+}
+
+// cause names why a transaction is run again: deadlock (1213), lock_wait
+// (1205), or the class of the error.
+func cause(err error) string {
+	var my *mysql.MySQLError
+	if errors.As(err, &my) {
+		switch my.Number {
+		case 1213:
+			return "deadlock"
+		case 1205:
+			return "lock_wait"
+		}
+	}
+	return string(ClassOf(err))
 }
 
 func (d *DB) once(ctx context.Context, pool *sqlx.DB, o *sql.TxOptions, fn func(context.Context, *sqlx.Tx) error) (err error) {

@@ -33,7 +33,7 @@ func TestUpFromEmptyAndAgain(t *testing.T) {
 		require.Equal(t, 128, slots)
 		for _, table := range []string{
 			"dead_letter", "dead_letter_audit", "effect", "dag", "dag_version", "dag_run", "task_instance", "task_attempt",
-			"xcom", "variable", "connection", "callback_event", "audit_log", "import_error",
+			"xcom", "variable", "connection", "callback_event", "audit_log", "import_error", "circuit_breaker", "circuit_window",
 		} {
 			var n int
 			require.NoError(t, db.Reader().Get(&n, "SELECT COUNT(*) FROM "+table))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -19,7 +20,7 @@ const maxDedupKey = 750
 // insertEvents puts events into the outbox. One whose key is there already is
 // the same event and is passed over.
 func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
-	args := make([]any, 0, 15*len(events))
+	args := make([]any, 0, 16*len(events))
 	for _, e := range events {
 		callback, err := json.Marshal(e.Callback)
 		if err != nil {
@@ -31,10 +32,20 @@ func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
 			created = t.now
 		}
 		args = append(args, dedupKey(e.DedupKey), e.DagID, e.RunID, e.TaskID, e.MapIndex, e.TryNumber, string(e.Kind), jsonText(callback),
-			jsonText(e.Context), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
+			jsonText(e.Context), laneOf(e.TaskInstanceKey, callback), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
 	}
 	return t.insertRows(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
- status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `, dialect.Rows(1, 15), t.s.db.Upsert([]string{"dedup_key"}, nil), 15, args)
+ lane, status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `, dialect.Rows(1, 16), t.s.db.Upsert([]string{"dedup_key"}, nil), 16, args)
+}
+
+// laneOf is the same for all events of one task instance (or run, or circuit)
+// to one receiver: what is delivered in order.
+func laneOf(k dag.TaskInstanceKey, callback []byte) string {
+	h := sha256.New()
+	for _, part := range []string{k.DagID, k.RunID, k.TaskID, strconv.Itoa(k.MapIndex), string(callback)} {
+		_, _ = h.Write([]byte(strconv.Itoa(len(part)) + ":" + part)) // a hash never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // dedupKey shortens a key that does not fit, keeping it the same for the same

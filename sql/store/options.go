@@ -23,6 +23,9 @@ type Options struct {
 	MaxConns int
 	// ConnectTimeout bounds the first connection. Default 10 s.
 	ConnectTimeout time.Duration
+	// OnRepeat, when set, is told of each transaction that is run again: cause is
+	// deadlock, lock_wait, or a class of dialect.
+	OnRepeat func(cause string)
 	// Log gets repeated transactions and slow ones. Default: discarded.
 	Log *slog.Logger
 }

@@ -43,7 +43,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, err
 	}
 	db, err := dialect.Open(ctx, dsn, dialect.Options{
-		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, KeepStatements: true, Log: o.Log,
+		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, KeepStatements: true, Log: o.Log, OnRepeat: o.OnRepeat,
 	})
 	if err != nil {
 		return nil, err

@@ -172,6 +172,6 @@ func testReset(t *testing.T, b *bundle) {
 	require.NoError(t, err)
 	require.Equal(t, want, have)
 	require.Zero(t, b.count("SELECT COUNT(*) FROM dag_run"))
-	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM pool"))
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM pool WHERE name = 'default_pool'"))
 	require.Zero(t, b.count("SELECT COUNT(*) FROM somebody_elses"))
 }

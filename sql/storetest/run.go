@@ -61,6 +61,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a run waits for its callbacks to be delivered", testCleanWaits},
 		{"old attempts and effect keys go", testCleanAttempts},
 		{"a reset drops what Airlock made", testReset},
+		{"figures for the metrics", testStats},
 		{"random lives keep the promises", testRandomLives},
 	} {
 		t.Run(c.name, func(t *testing.T) {
