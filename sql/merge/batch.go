@@ -58,7 +58,7 @@ func (b *batch) dropStage(ctx context.Context) error {
 	if b.e.DB.IsSQLite() {
 		temp = ""
 	}
-	for _, t := range []string{b.p.stage(), b.p.bad(), b.dupTable()} {
+	for _, t := range []string{b.p.stage(), b.p.bad(), b.dupTable(), b.p.unseen()} {
 		if _, err := b.conn.ExecContext(ctx, "DROP "+temp+"TABLE IF EXISTS "+t); err != nil {
 			return fmt.Errorf("remove an old stage: %w", err)
 		}
@@ -66,90 +66,17 @@ func (b *batch) dropStage(ctx context.Context) error {
 	return nil
 }
 
-func (b *batch) dupTable() string {
-	if b.e.DB.IsSQLite() {
-		return "temp.airlock_dup"
-	}
-	return "airlock_dup"
-}
-
 // makeStage makes the stage's tables.
 func (b *batch) makeStage(ctx context.Context) error {
 	if err := b.dropStage(ctx); err != nil {
 		return err
 	}
-	for _, s := range []string{b.p.stageDDL(), b.p.badDDL()} {
+	for _, s := range append([]string{b.p.stageDDL(), b.p.badDDL()}, b.p.unseenDDL()...) {
 		if _, err := b.conn.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("make the stage (the user needs the right to make temporary tables): %w", err)
 		}
 	}
 	return nil
-}
-
-// dedupe leaves one row for each key: the newest by version, of equal ones the
-// last of the source.
-func (b *batch) dedupe(ctx context.Context) error {
-	order := ""
-	if b.p.version != "" {
-		order = dialect.Quote(b.p.version) + " DESC, "
-	}
-	ranked := fmt.Sprintf("SELECT airlock_seq AS seq FROM (SELECT airlock_seq, ROW_NUMBER() OVER (PARTITION BY %s ORDER BY %sairlock_seq DESC) AS n FROM %s) AS r WHERE n > 1",
-		b.p.stageKeys(""), order, b.p.stage())
-	temp := "CREATE TEMPORARY TABLE "
-	if b.e.DB.IsSQLite() {
-		temp = "CREATE TABLE "
-	}
-	for _, s := range []string{temp + b.dupTable() + " (seq BIGINT NOT NULL PRIMARY KEY)", "INSERT INTO " + b.dupTable() + " " + ranked} {
-		if _, err := b.conn.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("look for keys that are there twice: %w", err)
-		}
-	}
-	if err := b.conn.QueryRowxContext(ctx, "SELECT COUNT(*) FROM "+b.dupTable()).Scan(&b.dups); err != nil {
-		return err
-	}
-	if b.dups == 0 {
-		return nil
-	}
-	if b.job.Spec.FailOnDuplicates {
-		return b.duplicateKeys(ctx)
-	}
-	remove := fmt.Sprintf("DELETE s FROM %s AS s JOIN %s AS d ON d.seq = s.airlock_seq", b.p.stage(), b.dupTable())
-	if b.e.DB.IsSQLite() {
-		remove = fmt.Sprintf("DELETE FROM %s WHERE airlock_seq IN (SELECT seq FROM %s)", b.p.stage(), b.dupTable())
-	}
-	if _, err := b.conn.ExecContext(ctx, remove); err != nil {
-		return fmt.Errorf("remove rows that a newer one supersedes: %w", err)
-	}
-	return nil
-}
-
-// duplicateKeys is the failure of a batch that may not have a key twice.
-func (b *batch) duplicateKeys(ctx context.Context) error {
-	rows, err := b.conn.QueryxContext(ctx, fmt.Sprintf("SELECT airlock_src, airlock_line, %s FROM %s WHERE airlock_seq IN (SELECT seq FROM %s) ORDER BY airlock_seq LIMIT 10",
-		b.p.stageKeys(""), b.p.stage(), b.dupTable()))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	text := fmt.Sprintf("%d rows have a key that another row of the batch has; nothing was written", b.dups)
-	for rows.Next() {
-		cells, err := rows.SliceScan()
-		if err != nil {
-			return err
-		}
-		src, _ := cells[0].(int64)
-		text += fmt.Sprintf("\n  %s:%v: ", b.load.sources[src], cells[1])
-		for i, k := range b.p.keys {
-			if i > 0 {
-				text += ", "
-			}
-			text += k.target + "=" + storedText(cells[2+i])
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return problem(codeDuplicates, "%s", text).hint("correct the source, or set duplicates: newest and a version column")
 }
 
 // transaction runs one transaction on the batch's own connection and says
@@ -187,14 +114,18 @@ func (b *batch) transaction(ctx context.Context, fn func(tx *sqlx.Tx) error) err
 // counts are the rows of one transaction by what became of them.
 type counts struct {
 	inserted, updated, deleted, unchanged, superseded int64
+	// Of rows that the source has not.
+	updatedBySource, deletedBySource int64
 }
 
 // apply merges the staged rows with lo <= seq < hi, inside a transaction.
 func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, error) {
 	var c counts
 	b.again, b.bad.spared = nil, 0
-	if err := b.sort(ctx, q, b.p.resetSQL()+" WHERE "+seqRange, lo, hi); err != nil {
-		return c, err
+	if reset := b.p.resetSQL(); reset != "" {
+		if err := b.sort(ctx, q, reset+" WHERE "+seqRange, lo, hi); err != nil {
+			return c, err
+		}
 	}
 	if (b.p.locks || b.contended) && !b.e.DB.IsSQLite() {
 		var n int64
@@ -213,20 +144,25 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 		}
 	}
 	for _, r := range b.p.matched {
-		if r.action != mergesql.Update {
+		if r.action != mergesql.Update || !b.p.computes(r) {
 			continue
 		}
 		if err := b.sort(ctx, q, b.p.sameSQL(r)+" AND "+seqRange, lo, hi); err != nil {
 			return c, err
 		}
 	}
+	sorted, err := b.countSorted(ctx, q, lo, hi)
+	if err != nil {
+		return c, err
+	}
+	c.unchanged, c.superseded = sorted[actUnchanged], sorted[actSuperseded]
 	// Deletes go first: they free keys that an insert may need.
 	for _, action := range []mergesql.Action{mergesql.Delete, mergesql.Update, mergesql.Insert} {
 		for _, r := range append(append([]rule(nil), b.p.matched...), b.p.unmatched...) {
 			if r.action != action {
 				continue
 			}
-			n, err := b.carryOut(ctx, q, r, lo, hi)
+			n, err := b.carryOut(ctx, q, r, sorted[r.act], lo, hi)
 			if err != nil {
 				return c, err
 			}
@@ -243,7 +179,7 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 	if err := b.tryAgain(ctx, q, &c); err != nil {
 		return c, err
 	}
-	return c, b.countRest(ctx, q, lo, hi, &c)
+	return c, b.notInSource(ctx, q, &c)
 }
 
 // sortRows bounds the stage rows that one sorting statement looks at, and with
@@ -260,27 +196,23 @@ func (b *batch) sort(ctx context.Context, q runner, statement string, lo, hi int
 	return nil
 }
 
-// countRest counts the rows that no rule took.
-func (b *batch) countRest(ctx context.Context, q runner, lo, hi int64, c *counts) error {
-	rows, err := q.QueryxContext(ctx, "SELECT airlock_act, COUNT(*) FROM "+b.p.stage()+" WHERE airlock_seq >= ? AND airlock_seq < ? AND airlock_act < 0 GROUP BY airlock_act", lo, hi)
+// countSorted counts the rows by the rule that takes them.
+func (b *batch) countSorted(ctx context.Context, q runner, lo, hi int64) (map[int]int64, error) {
+	rows, err := q.QueryxContext(ctx, "SELECT airlock_act, COUNT(*) FROM "+b.p.stage()+" WHERE airlock_seq >= ? AND airlock_seq < ? GROUP BY airlock_act", lo, hi)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
+	out := map[int]int64{}
 	for rows.Next() {
 		var act int
 		var n int64
 		if err := rows.Scan(&act, &n); err != nil {
-			return err
+			return nil, err
 		}
-		switch act {
-		case actUnchanged:
-			c.unchanged += n
-		case actSuperseded:
-			c.superseded += n
-		}
+		out[act] = n
 	}
-	return rows.Err()
+	return out, rows.Err()
 }
 
 // resultJSON is what the effect keeps.

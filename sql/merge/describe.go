@@ -20,6 +20,9 @@ func (s *Spec) description() map[string]any {
 	for i := range s.Clauses {
 		c := &s.Clauses[i]
 		text := map[bool]string{true: "matched", false: "unmatched"}[c.Matched]
+		if c.BySource {
+			text = "not in source"
+		}
 		if c.When != nil {
 			text += " and " + c.When.String()
 		}

@@ -61,6 +61,9 @@ type Detail struct {
 	RowsInserted int64 `json:"rows_inserted"`
 	RowsUpdated  int64 `json:"rows_updated"`
 	RowsDeleted  int64 `json:"rows_deleted"`
+	// Rows of the target that the source has not; they are none of RowsRead.
+	RowsUpdatedBySource int64 `json:"rows_updated_by_source,omitempty"`
+	RowsDeletedBySource int64 `json:"rows_deleted_by_source,omitempty"`
 	// RowsQuarantinedAgain are those of RowsQuarantined that had an open letter
 	// from an earlier batch: no second one is written.
 	RowsQuarantinedAgain int64 `json:"rows_quarantined_again"`
@@ -96,6 +99,9 @@ const (
 func (d *Detail) Summary() string {
 	text := fmt.Sprintf("read %d rows: %d merged (%d inserted, %d updated, %d deleted), %d unchanged, %d quarantined, %d superseded",
 		d.RowsRead, d.RowsMerged, d.RowsInserted, d.RowsUpdated, d.RowsDeleted, d.RowsUnchanged, d.RowsQuarantined, d.RowsSuperseded)
+	if d.RowsUpdatedBySource+d.RowsDeletedBySource > 0 {
+		text += fmt.Sprintf("; of rows that the source has not %d updated, %d deleted", d.RowsUpdatedBySource, d.RowsDeletedBySource)
+	}
 	if d.WatermarkTo != nil {
 		from := "nothing"
 		if d.WatermarkFrom != nil {

@@ -57,11 +57,16 @@ func (b *bench) file(name, text string) {
 	require.NoError(b.t, os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600))
 }
 
+func yamlMap(t testing.TB, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &m))
+	return m
+}
+
 func (b *bench) spec(text string) *merge.Spec {
 	b.t.Helper()
-	var m map[string]any
-	require.NoError(b.t, yaml.Unmarshal([]byte(text), &m))
-	s, problems := merge.ParseSpec(m)
+	s, problems := merge.ParseSpec(yamlMap(b.t, text))
 	require.Empty(b.t, problems, "%v", problems)
 	return s
 }

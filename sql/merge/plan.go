@@ -22,6 +22,10 @@ type plan struct {
 	targetVersion string
 	matched       []rule
 	unmatched     []rule
+	notInSource   []rule
+	// unseenValues counts the values that clauses for rows which the source has
+	// not compute.
+	unseenValues int
 	// computed are the extra columns of the stage that hold values which a
 	// matched row's clause computes.
 	computed []computedColumn

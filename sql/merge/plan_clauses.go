@@ -20,6 +20,12 @@ func (p *plan) resolveClauses() error {
 			}
 			r.when = text
 		}
+		if c.BySource {
+			if err := p.resolveUnseen(c, &r); err != nil {
+				return err
+			}
+			continue
+		}
 		var err error
 		switch c.Action {
 		case mergesql.Update:
@@ -110,14 +116,12 @@ func (p *plan) updates(c *Clause, act int) ([]write, error) {
 	}
 	for i := range c.Set {
 		set := &c.Set[i]
-		tc := p.target.column(set.Column)
-		switch {
-		case tc == nil:
-			return nil, problem(codeExpression, "UPDATE SET %s: the table %s has no such column; it has %s", set.Column, p.spec.Target, strings.Join(p.target.names(), ", "))
-		case p.isKeyColumn(tc):
+		tc, err := p.settable("UPDATE SET", set.Column)
+		if err != nil {
+			return nil, err
+		}
+		if p.isKeyColumn(tc) {
 			return nil, problem(codeExpression, "UPDATE SET %s: it is a key column, which says which row is meant and does not change", set.Column)
-		case tc.generated:
-			return nil, problem(codeExpression, "UPDATE SET %s: the database computes this column itself", set.Column)
 		}
 		text, err := p.sql(&set.Value)
 		if err != nil {
@@ -143,6 +147,19 @@ func (p *plan) updates(c *Clause, act int) ([]write, error) {
 	return out, nil
 }
 
+// settable finds a column of the target that a clause gives a value.
+func (p *plan) settable(clause, name string) (*targetColumn, error) {
+	tc := p.target.column(name)
+	switch {
+	case tc == nil:
+		return nil, problem(codeExpression, "%s %s: the table %s has no such column; it has %s", clause, name, p.spec.Target, strings.Join(p.target.names(), ", "))
+	case tc.generated:
+		return nil, problem(codeExpression, "%s %s: the database computes this column itself", clause, name)
+	default:
+		return tc, nil
+	}
+}
+
 func chosen(names []string, name string) bool {
 	if len(names) == 0 {
 		return true
@@ -163,9 +180,9 @@ func (p *plan) inserts(c *Clause) ([]write, error) {
 	}
 	for i := range c.Set {
 		set := &c.Set[i]
-		tc := p.target.column(set.Column)
-		if tc == nil {
-			return nil, problem(codeExpression, "INSERT (%s): the table %s has no such column; it has %s", set.Column, p.spec.Target, strings.Join(p.target.names(), ", "))
+		tc, err := p.settable("INSERT", set.Column)
+		if err != nil {
+			return nil, err
 		}
 		text, err := p.sql(&set.Value)
 		if err != nil {
@@ -202,9 +219,10 @@ func (p *plan) stageDDL() string {
 	if p.db.IsSQLite() {
 		temp, seq, num, blob, tail = "CREATE TABLE ", "INTEGER PRIMARY KEY", "INTEGER", "BLOB", ""
 	}
+	act, _ := p.fresh()
 	lines := []string{
 		"airlock_seq " + seq, "airlock_src " + num + " NOT NULL", "airlock_line " + num + " NOT NULL", "airlock_off " + num,
-		"airlock_raw " + blob, "airlock_act " + num + " NOT NULL DEFAULT 0",
+		"airlock_raw " + blob, fmt.Sprintf("airlock_act %s NOT NULL DEFAULT %d", num, act),
 	}
 	null := " NULL"
 	if p.db.IsSQLite() {
@@ -228,8 +246,25 @@ func (p *plan) badDDL() string {
 		row_key VARCHAR(255), raw LONGBLOB NOT NULL, column_name VARCHAR(128), error_code VARCHAR(64) NOT NULL, error_message TEXT NOT NULL) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`
 }
 
-// resetSQL gives every row its rule for the case that it is not matched.
+// fresh is the rule of a row that is not matched where that is one for all, so
+// that the stage's rows have it from the start.
+func (p *plan) fresh() (act int, ok bool) {
+	if len(p.unmatched) == 0 {
+		return actUnchanged, true
+	}
+	r := p.unmatched[0]
+	if r.action == mergesql.Nothing {
+		return actUnchanged, r.when == ""
+	}
+	return r.act, r.when == ""
+}
+
+// resetSQL gives every row its rule for the case that it is not matched; empty
+// where the rows have it already.
 func (p *plan) resetSQL() string {
+	if _, ok := p.fresh(); ok {
+		return ""
+	}
 	text := "CASE"
 	for _, r := range p.unmatched {
 		act := r.act
@@ -275,7 +310,11 @@ func (p *plan) matchSQL() string {
 		if when == "" {
 			when, closed = "1=1", true
 		}
-		text += fmt.Sprintf(" WHEN %s THEN %d", when, act)
+		then := fmt.Sprint(act)
+		if r.action == mergesql.Update && !p.computes(r) {
+			then = fmt.Sprintf("CASE WHEN %s THEN %d ELSE %d END", p.unchanged(r), actUnchanged, act)
+		}
+		text += fmt.Sprintf(" WHEN %s THEN %s", when, then)
 		if closed {
 			break
 		}
@@ -305,13 +344,30 @@ func (p *plan) lockSQL() string {
 	return fmt.Sprintf("SELECT COUNT(*) FROM %s AS %s JOIN %s AS %s ON %s FOR UPDATE", p.stage(), stageAlias, p.table(), targetAlias, p.join())
 }
 
-// sameSQL takes the rows of an update out that would change nothing.
-func (p *plan) sameSQL(r rule) string {
-	parts := []string{fmt.Sprintf("%s.airlock_act = %d", stageAlias, r.act)}
+// computes tells whether a rule writes values that are computed into the stage
+// after the rows have been sorted.
+func (p *plan) computes(r rule) bool {
+	for _, c := range p.computed {
+		if c.act == r.act {
+			return true
+		}
+	}
+	return false
+}
+
+// unchanged is the condition that a rule would change nothing.
+func (p *plan) unchanged(r rule) string {
+	parts := []string{"1=1"}
 	for _, w := range r.writes {
 		parts = append(parts, p.same(w.column, w.value, true))
 	}
-	return p.updateStage(fmt.Sprintf("airlock_act = %d", actUnchanged), strings.Join(parts, " AND "))
+	return strings.Join(parts, " AND ")
+}
+
+// sameSQL takes the rows of an update with computed values out that would change
+// nothing.
+func (p *plan) sameSQL(r rule) string {
+	return p.updateStage(fmt.Sprintf("airlock_act = %d", actUnchanged), fmt.Sprintf("%s.airlock_act = %d AND %s", stageAlias, r.act, p.unchanged(r)))
 }
 
 const seqRange = stageAlias + ".airlock_seq >= ? AND " + stageAlias + ".airlock_seq < ?"

@@ -28,6 +28,7 @@ const (
 	codeTargetTables    = "MERGE_TABLES_MISSING"
 	codeKey             = "MERGE_KEY_NOT_UNIQUE"
 	codeDuplicates      = "MERGE_DUPLICATE_KEYS"
+	codeFolded          = "MERGE_KEYS_FOLDED"
 	codeWatermark       = "MERGE_WATERMARK"
 	codeContended       = "MERGE_CONTENDED"
 	codeAccounting      = "MERGE_ACCOUNTING"

@@ -87,6 +87,8 @@ func (b *batch) tally(ctx context.Context, tx *sqlx.Tx, c counts, again, lo, hi 
 	d.RowsInserted += c.inserted
 	d.RowsUpdated += c.updated
 	d.RowsDeleted += c.deleted
+	d.RowsUpdatedBySource += c.updatedBySource
+	d.RowsDeletedBySource += c.deletedBySource
 	d.RowsUnchanged += c.unchanged
 	d.RowsSuperseded += c.superseded
 	d.RowsQuarantined += quarantined

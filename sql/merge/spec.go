@@ -24,6 +24,9 @@ type Spec struct {
 	// FailOnDuplicates: the same key twice in a batch fails it; else the newest
 	// row wins.
 	FailOnDuplicates bool
+	// FoldKeys: keys that differ as texts and are the same to the target's
+	// collation are one key; else a batch that has both fails.
+	FoldKeys bool
 	// Clauses are tried in their order; Columns of a clause narrows All.
 	Clauses   []Clause
 	Watermark *WatermarkSpec

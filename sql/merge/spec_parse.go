@@ -13,7 +13,7 @@ import (
 func Keys() []string {
 	return []string{
 		"conn_id", "source", "columns", "target", "create_target", "key", "version", "duplicates", "when_matched",
-		"when_not_matched", "watermark", "bad_rows", "chunk", "idempotency_key", "sql",
+		"when_not_matched", "when_not_matched_by_source", "folded_keys", "watermark", "bad_rows", "chunk", "idempotency_key", "sql",
 	}
 }
 
@@ -31,16 +31,18 @@ func ParseSpec(m map[string]any) (*Spec, []dag.Problem) {
 	}
 	s.Version = a.str(m, "", "version")
 	a.duplicates(m, s)
+	s.FoldKeys = a.oneOf(m, "", "folded_keys", "fail", "same") == "same"
 	s.Watermark = a.watermark(m)
 	s.BadRows = a.badRows(m)
 	s.Chunk = int(a.count(m, "", "chunk", 0))
+	a.wholeSource(s)
 	a.columnNames(s)
 	return s, a.problems
 }
 
 // sqlStep reads a step that is written as a MERGE statement.
 func (a *args) sqlStep(m map[string]any, s *Spec) {
-	for _, k := range []string{"source", "columns", "target", "create_target", "key", "when_matched", "when_not_matched"} {
+	for _, k := range []string{"source", "columns", "target", "create_target", "key", "when_matched", "when_not_matched", "when_not_matched_by_source"} {
 		if _, there := m[k]; there {
 			a.problem(k, "bad-combination", "a step with sql says this in the statement; remove %q or write the step without sql", k)
 		}
@@ -83,65 +85,8 @@ func (a *args) yamlStep(m map[string]any, s *Spec) {
 		a.problem("columns", "missing-key", "the columns and their types are needed; only a query into a table that exists can do without")
 	}
 	a.whenMatched(m, s)
-	switch a.oneOf(m, "", "when_not_matched", "insert", "ignore") {
-	case "insert":
-		s.Clauses = append(s.Clauses, Clause{Clause: mergesql.Clause{Action: mergesql.Insert, All: true}})
-	default:
-		s.Clauses = append(s.Clauses, Clause{Clause: mergesql.Clause{Action: mergesql.Nothing}})
-	}
-}
-
-func (a *args) whenMatched(m map[string]any, s *Spec) {
-	update := Clause{Clause: mergesql.Clause{Matched: true, Action: mergesql.Update, All: true}}
-	nothing := Clause{Clause: mergesql.Clause{Matched: true, Action: mergesql.Nothing}}
-	const key = "when_matched"
-	last := func(v any, path string) {
-		switch x := v.(type) {
-		case nil:
-			s.Clauses = append(s.Clauses, update)
-		case string:
-			switch {
-			case x == "update", a.template(x):
-				s.Clauses = append(s.Clauses, update)
-			case x == "ignore":
-				s.Clauses = append(s.Clauses, nothing)
-			default:
-				a.problem(path, badValue, "found %q; allowed are update, ignore, a list of columns, {delete: condition}", x)
-			}
-		case []any:
-			c := update
-			c.Columns = a.list(map[string]any{key: x}, "", key)
-			if len(c.Columns) == 0 {
-				a.problem(path, badValue, "the list of columns is empty; write ignore to leave matched rows alone")
-			}
-			s.Clauses = append(s.Clauses, c)
-		default:
-			a.problem(path, badValue, "found %s; allowed are update, ignore, a list of columns, {delete: condition}", kindOf(v))
-		}
-	}
-	rule, ok := m[key].(map[string]any)
-	if !ok {
-		last(m[key], key)
-		return
-	}
-	a.known(rule, key, "delete", "update")
-	text := a.str(rule, key, "delete")
-	if text == "" {
-		a.problem(join(key, "delete"), "missing-key", "a condition is needed, such as \"source.status = 'void'\"")
-	} else if !a.template(text) {
-		e, err := mergesql.ParseExpr(text, sqltext.MySQL)
-		if err != nil {
-			a.problem(join(key, "delete"), "bad-sql", "%s", err)
-		} else {
-			s.Clauses = append(s.Clauses, Clause{Clause: mergesql.Clause{Matched: true, When: e, Action: mergesql.Delete}})
-			if !e.Reads(mergesql.Target) {
-				// A row that says "delete me" and is not there must not be inserted:
-				// the next batch with it would delete it, and so on.
-				s.Clauses = append(s.Clauses, Clause{Clause: mergesql.Clause{When: e, Action: mergesql.Nothing}})
-			}
-		}
-	}
-	last(rule["update"], join(key, "update"))
+	a.whenNotMatched(m, s)
+	a.bySource(m, s)
 }
 
 func (a *args) duplicates(m map[string]any, s *Spec) {

@@ -17,12 +17,17 @@ func (p *parser) clause(s *Statement) (Clause, error) {
 		return Clause{}, err
 	}
 	if p.word("BY") {
-		if c.Matched || !p.word("TARGET") {
-			return Clause{}, sqltext.At(p.source, start, "WHEN NOT MATCHED BY SOURCE is not supported: a batch does not know all rows of the target; delete rows in a sql step")
+		switch {
+		case c.Matched:
+			return Clause{}, sqltext.At(p.source, start, "WHEN MATCHED takes no BY")
+		case p.word("SOURCE"):
+			c.BySource = true
+		case !p.word("TARGET"):
+			return Clause{}, p.wrong("SOURCE or TARGET")
 		}
 	}
 	for _, before := range s.Clauses {
-		if before.Matched == c.Matched && before.When == nil {
+		if before.Matched == c.Matched && before.BySource == c.BySource && before.When == nil {
 			return Clause{}, sqltext.At(p.source, start, "this clause is never reached: the one before it has no condition")
 		}
 	}
@@ -31,8 +36,8 @@ func (p *parser) clause(s *Statement) (Clause, error) {
 		if err != nil {
 			return Clause{}, err
 		}
-		if !c.Matched && e.Reads(Target) {
-			return Clause{}, sqltext.At(p.source, start, "a row that is not matched has no %s columns", p.targetAlias)
+		if err := p.reads(&c, e, start); err != nil {
+			return Clause{}, err
 		}
 		c.When = e
 	}
@@ -42,24 +47,36 @@ func (p *parser) clause(s *Statement) (Clause, error) {
 	return c, p.action(&c)
 }
 
+// reads refuses an expression over a row that is not there.
+func (p *parser) reads(c *Clause, e *Expr, pos int) error {
+	switch {
+	case c.BySource && e.Reads(Source):
+		return sqltext.At(p.source, pos, "a row that the source has not has no %s columns", p.sourceAlias)
+	case !c.BySource && !c.Matched && e.Reads(Target):
+		return sqltext.At(p.source, pos, "a row that is not matched has no %s columns", p.targetAlias)
+	default:
+		return nil
+	}
+}
+
 func (p *parser) action(c *Clause) error {
 	pos := p.peek().Pos
 	switch {
 	case p.word("UPDATE"):
-		if !c.Matched {
+		if !c.Matched && !c.BySource {
 			return sqltext.At(p.source, pos, "UPDATE needs a matched row; WHEN NOT MATCHED takes INSERT")
 		}
 		c.Action = Update
 		return p.update(c)
 	case p.word("DELETE"):
-		if !c.Matched {
+		if !c.Matched && !c.BySource {
 			return sqltext.At(p.source, pos, "DELETE needs a matched row; WHEN NOT MATCHED takes INSERT")
 		}
 		c.Action = Delete
 		return nil
 	case p.word("INSERT"):
-		if c.Matched {
-			return sqltext.At(p.source, pos, "INSERT needs a row that is not matched; WHEN MATCHED takes UPDATE or DELETE")
+		if c.Matched || c.BySource {
+			return sqltext.At(p.source, pos, "INSERT needs a row that is not matched; WHEN MATCHED and BY SOURCE take UPDATE or DELETE")
 		}
 		c.Action = Insert
 		return p.insert(c)
@@ -75,7 +92,10 @@ func (p *parser) update(c *Clause) error {
 	if err := p.need("SET"); err != nil {
 		return err
 	}
-	if p.punct("*") {
+	if pos := p.peek().Pos; p.punct("*") {
+		if c.BySource {
+			return sqltext.At(p.source, pos, "a row that the source has not has no values to set; write column = expression")
+		}
 		c.All = true
 		return nil
 	}
@@ -99,7 +119,11 @@ func (p *parser) update(c *Clause) error {
 			if err := p.needPunct("="); err != nil {
 				return nil, err
 			}
-			return p.expr("a value")
+			e, err := p.expr("a value")
+			if err == nil {
+				err = p.reads(c, e, pos)
+			}
+			return e, err
 		}); err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ const (
 // Clause is one WHEN.
 type Clause struct {
 	Matched bool
+	// BySource marks the rows of the target that the source has not; Matched is
+	// false then.
+	BySource bool
 	// When is the further condition, nil for none.
 	When   *Expr
 	Action Action
