@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 BIN     := bin/airlock
 LINT    := bin/golangci-lint
+S3      := bin/s3server
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 SOURCES  = $(shell git ls-files -co --exclude-standard '*.go' '*.sql' '*.html' '*.css' '*.js' 2>/dev/null)
@@ -33,8 +34,12 @@ run: build ## run examples/media_ingest.yml once in the foreground, on SQLite
 	AIRLOCK_CONN_WAREHOUSE='sqlite:///$(AIRLOCK_HOME)/warehouse.db' \
 		$(BIN) dags test media_ingest --dags-folder examples
 
+# The S3 server that the upload step is tested on; tests that miss it build it.
+$(S3): .ci/s3/main.go .ci/s3/go.mod .ci/s3/go.sum
+	cd .ci/s3 && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ .
+
 .PHONY: test
-test: ## run all tests: real SQLite, MariaDB, ffmpeg, python3 and processes (installs what is missing)
+test: $(S3) ## run all tests: real SQLite, MariaDB, ffmpeg, python3 and processes (installs what is missing)
 	.ci/deps git ffmpeg mariadb-server python3
 	go test -timeout 20m ./...
 

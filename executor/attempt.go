@@ -187,6 +187,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 		Connection: func(ctx context.Context, id string) (dag.Connection, error) {
 			conn, err := settings.Connection(ctx, id)
 			log.Mask(conn.Password)
+			maskExtra(log, conn.Extra)
 			return conn, err
 		},
 		XCom: func(ctx context.Context, taskID, key string, mapIndex *int) (json.RawMessage, error) {
@@ -228,6 +229,16 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			}
 		},
 		Clock: w.o.Clock,
+	}
+}
+
+// maskExtra keeps what looks like a secret in a connection's extra out of the
+// log (aws_secret_access_key, aws_session_token).
+func maskExtra(log *logFile, extra map[string]any) {
+	for key, v := range extra {
+		if text, ok := v.(string); ok && dag.LooksSecret(key) {
+			log.Mask(text)
+		}
 	}
 }
 

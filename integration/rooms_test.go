@@ -68,6 +68,8 @@ func allowedRooms(room string) []string {
 // home can be replaced in one place.
 var homes = map[string][]string{
 	"github.com/robfig/cron/v3":             {"dag/timetable"},
+	"github.com/aws/aws-sdk-go-v2":          {"executor/operator/upload"},
+	"github.com/aws/smithy-go":              {"executor/operator/upload"},
 	"github.com/go-git/go-git/v5":           {"dag/bundle"},
 	"golang.org/x/crypto":                   {"dag/bundle"},
 	"github.com/nikolalohinski/gonja/v2":    {"dag/render"},

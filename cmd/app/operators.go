@@ -20,6 +20,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/sqlsensor"
 	"github.com/airlock-dag/airlock/executor/operator/transcode"
 	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
+	"github.com/airlock-dag/airlock/executor/operator/upload"
 )
 
 // Operators is every operator that this binary has, with the default settings:
@@ -36,5 +37,6 @@ func OperatorsFor(cfg config.Config) *operator.Registry {
 		bash.New(), branch.New(), empty.New(), merge.New(dag.SystemRand{}), &probe.Operator{}, python.New(),
 		shortcircuit.New(), sqlop.New(), encode, triggerdagrun.New(),
 		httpop.New(calls), externaltasksensor.New(), filesensor.New(), httpsensor.New(calls), sqlsensor.New(),
+		upload.New(calls),
 	)
 }

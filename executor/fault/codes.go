@@ -85,6 +85,14 @@ const (
 	CodeIdempotencyConflict = "IDEMPOTENCY_CONFLICT"
 	CodeEffectKeyReused     = "EFFECT_KEY_REUSED"
 	CodeTooManyBadRows      = "TOO_MANY_BAD_ROWS"
+
+	// Stores that files are uploaded to.
+	CodeObjectExists   = "OBJECT_EXISTS"
+	CodeUploadMismatch = "UPLOAD_MISMATCH"
+	CodeDigestRefused  = "DIGEST_REFUSED"
+	CodeUploadLost     = "UPLOAD_LOST"
+	CodeBucketMissing  = "BUCKET_MISSING"
+	CodeSlowDown       = "SLOW_DOWN"
 )
 
 // Code is one entry of the closed list.
@@ -179,7 +187,7 @@ func Codes() []Code {
 		{CodeEffectKeyReused, poison, "", "the effect key of a SQL step stands for another effect in the target database", "give the step another idempotency_key"},
 		{CodeTooManyBadRows, permanent, "", "a merge step has more bad rows than bad_rows allows; nothing was written", "correct the source or the columns, or raise bad_rows"},
 	}
-	return append(list, mediaCodes()...)
+	return append(append(list, mediaCodes()...), uploadCodes()...)
 }
 
 // Families are the prefixes of codes that other tables make, with what makes

@@ -129,24 +129,23 @@ func build(t *operator.Task, dest target, r Request) (*http.Request, *dag.TaskEr
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	if c := dest.conn; c != nil {
-		switch {
-		case c.Login != "":
-			req.SetBasicAuth(c.Login, c.Password)
-		case c.Password != "":
-			req.Header.Set("Authorization", "Bearer "+c.Password)
-		}
-	}
+	login(req, dest.conn)
 	if r.IdempotencyKey != "" && !safe(method) {
 		req.Header.Set("Idempotency-Key", headerKey(r.IdempotencyKey))
 	}
-	for name, values := range dest.options.headers {
-		req.Header[name] = values
-		if strings.EqualFold(name, "Host") {
-			req.Host = values[0]
-		}
-	}
+	dest.options.lay(req)
 	return req, nil
+}
+
+// login adds that of the connection, which may be nil.
+func login(req *http.Request, c *dag.Connection) {
+	switch {
+	case c == nil:
+	case c.Login != "":
+		req.SetBasicAuth(c.Login, c.Password)
+	case c.Password != "":
+		req.Header.Set("Authorization", "Bearer "+c.Password)
+	}
 }
 
 // headerKey is an idempotency key as a header can hold it: a key with other

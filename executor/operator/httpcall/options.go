@@ -70,6 +70,16 @@ func (o *options) read(m map[string]any, ofConnection bool) error {
 	return nil
 }
 
+// lay puts the options' headers onto a request.
+func (o *options) lay(req *http.Request) {
+	for name, values := range o.headers {
+		req.Header[name] = values
+		if strings.EqualFold(name, "Host") {
+			req.Host = values[0]
+		}
+	}
+}
+
 // header adds a mapping of headers; null leaves one out.
 func (o *options) header(v any) error {
 	if v == nil {

@@ -1,0 +1,140 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
+)
+
+const (
+	// partTries is how often one part is sent inside one attempt, and partWait the
+	// longest wait in between: a hiccup in the last part of a long film must not
+	// send all of it again.
+	partTries = 4
+	partWait  = time.Minute
+	// abortTime bounds ending an upload when the attempt itself is over.
+	abortTime = 10 * time.Second
+)
+
+// putParts sends a file in parts. Nothing is visible before the last request,
+// which names each part with its checksum.
+func (s *s3Store) putParts(ctx context.Context, p put, f *os.File, meta map[string]string) error {
+	begun, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &s.bucket, Key: s.name(p.key), ContentType: &p.contentType, Metadata: meta, ChecksumAlgorithm: types.ChecksumAlgorithmSha256,
+	})
+	if err != nil {
+		return s.fail(ctx, "begin the upload of", p.key, err)
+	}
+	id := aws.ToString(begun.UploadId)
+	s.live.set(id, true)
+	defer s.live.set(id, false)
+	err = s.sendAndComplete(ctx, p, f, id)
+	if err != nil {
+		// Also when ctx is done: what an attempt began it takes away.
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+		defer stop()
+		_, abortErr := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.name(p.key), UploadId: &id})
+		if abortErr != nil && !isUploadGone(abortErr) {
+			s.a.logf("the unfinished upload is left to the next attempt: %v", s.fail(ctx, "end the upload of", p.key, abortErr))
+		}
+	}
+	return err
+}
+
+func (s *s3Store) sendAndComplete(ctx context.Context, p put, f *os.File, id string) error {
+	parts := make([]types.CompletedPart, len(p.content.parts))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(s.a.s.parallel)
+	for i := range parts {
+		if within.Err() != nil {
+			break
+		}
+		group.Go(func() (err error) {
+			parts[i], err = s.sendPart(within, p, f, id, i)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := p.commit(ctx); err != nil {
+		return err
+	}
+	in := &s3.CompleteMultipartUploadInput{
+		Bucket: &s.bucket, Key: s.name(p.key), UploadId: &id, IfNoneMatch: unlessThere(p.replace),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+	}
+	_, err := s.client.CompleteMultipartUpload(ctx, in)
+	if in.IfNoneMatch != nil && isNotImplemented(err) {
+		s.a.logf("this store has no conditional writes: it was looked at before, and another writer in the same moment would not be seen")
+		in.IfNoneMatch = nil
+		_, err = s.client.CompleteMultipartUpload(ctx, in)
+	}
+	return s.published(ctx, p.key, err)
+}
+
+// sendPart sends part i, again when the trouble may pass.
+func (s *s3Store) sendPart(ctx context.Context, p put, f *os.File, id string, i int) (types.CompletedPart, error) {
+	number := int32(i + 1)
+	section := p.content.section(f, i)
+	size := section.Size()
+	for try := 1; ; try++ {
+		out, err := s.client.UploadPart(ctx, &s3.UploadPartInput{
+			Bucket: &s.bucket, Key: s.name(p.key), UploadId: &id, PartNumber: &number, ContentLength: &size,
+			Body: &body{ReadSeeker: p.content.section(f, i), ctx: ctx, m: s.a.m}, ChecksumSHA256: sum64(p.content.parts[i]),
+		}, signed(p.content.parts[i]))
+		if err == nil {
+			return types.CompletedPart{PartNumber: &number, ETag: out.ETag, ChecksumSHA256: sum64(p.content.parts[i])}, nil
+		}
+		if isUploadGone(err) {
+			return types.CompletedPart{}, errUploadGone
+		}
+		fail := s.fail(ctx, fmt.Sprintf("send part %d of", number), p.key, err)
+		var te *dag.TaskError
+		if te = fault.Error(fail); ctx.Err() != nil || try == partTries || te.Class != dag.ClassTransient || te.RetryAfter > partWait {
+			return types.CompletedPart{}, fail
+		}
+		wait := max(te.RetryAfter, time.Second<<(try-1))
+		s.a.logf("%v: again in %s", te, wait)
+		if err := s.a.m.rest(ctx, wait); err != nil {
+			return types.CompletedPart{}, err
+		}
+	}
+}
+
+// sweep ends the unfinished uploads to a key. Without live those of this
+// process go on: their attempts are at work. With live the key has its content,
+// and nothing that is under way can become of use.
+func (s *s3Store) sweep(ctx context.Context, key string, live bool) (int, error) {
+	in := &s3.ListMultipartUploadsInput{Bucket: &s.bucket, Prefix: s.name(key)}
+	ended := 0
+	for {
+		out, err := s.client.ListMultipartUploads(ctx, in)
+		if err != nil {
+			return ended, s.fail(ctx, "list uploads to", key, err)
+		}
+		for _, u := range out.Uploads {
+			if aws.ToString(u.Key) != *s.name(key) || (!live && s.live.has(aws.ToString(u.UploadId))) {
+				continue
+			}
+			_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: u.Key, UploadId: u.UploadId})
+			if err != nil && !isUploadGone(err) {
+				return ended, s.fail(ctx, "end the upload of", key, err)
+			}
+			ended++
+		}
+		if !aws.ToBool(out.IsTruncated) || aws.ToString(out.NextUploadIdMarker) == "" {
+			return ended, nil
+		}
+		in.KeyMarker, in.UploadIdMarker = out.NextKeyMarker, out.NextUploadIdMarker
+	}
+}
