@@ -23,6 +23,13 @@ type SystemClock struct{}
 // databases keep, so that a value read back equals the value written.
 func (SystemClock) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
+// begin is where Elapsed counts from.
+var begin = time.Now()
+
+// Elapsed is how long this process has run, by a clock that nobody sets: what
+// lies between two instants is known by it also when the machine's clock jumped.
+func (SystemClock) Elapsed() time.Duration { return time.Since(begin) }
+
 // After implements Clock.
 func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 

@@ -52,3 +52,8 @@ func CodeOf(err error) ErrCode {
 	}
 	return ErrInternal
 }
+
+// ErrOutcomeUnknown is what an error of the state database is, by errors.Is,
+// when nobody can tell whether the change was made: the connection broke in
+// COMMIT and the database could not be asked since.
+var ErrOutcomeUnknown = errors.New("nobody knows whether the change was made")

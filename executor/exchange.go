@@ -2,10 +2,12 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/operator"
 )
 
 // gatherFor is how long an exchange waits for more results while the worker is
@@ -24,20 +26,26 @@ type exchange struct {
 	// busy is set while exchanges move more than one task: then a short wait
 	// gathers more of them. A lone result waits for nobody.
 	busy bool
+	// unsure is set when a claim may have been made without an answer: what this
+	// worker holds then is asked for before it takes more.
+	unsure bool
 }
 
 // run exchanges until ctx has ended and every result is written. What cannot be
 // written by the time that over is done is dropped: its lease ends then.
 func (x *exchange) run(ctx, over context.Context) {
-	for ctx.Err() == nil || x.held > 0 {
+	for ctx.Err() == nil || x.held > 0 || x.unsure {
 		batch := x.wait(ctx, over)
 		if x.busy && len(x.backlog.late) == 0 {
 			batch = x.gather(batch)
 		}
-		if over.Err() != nil && len(x.backlog.late) > 0 {
-			x.drop(batch)
-			x.backlog.late = nil
-			continue
+		if over.Err() != nil {
+			x.unsure = false // the reaper will see to it
+			if len(x.backlog.late) > 0 {
+				x.drop(batch)
+				x.backlog.late = nil
+				continue
+			}
 		}
 		x.turn(ctx, batch)
 	}
@@ -100,6 +108,12 @@ func (x *exchange) gather(batch []pending) []pending {
 // turn writes a batch and begins what it got in exchange.
 func (x *exchange) turn(ctx context.Context, batch []pending) {
 	w := x.w
+	if x.unsure {
+		if err := x.adopt(ctx); err != nil {
+			x.failed(ctx, batch, err)
+			return
+		}
+	}
 	p := dag.ClaimParams{
 		WorkerID: w.o.ID, Hostname: w.o.Hostname, PID: w.o.PID, Queues: w.o.Queues,
 		N: w.o.Concurrency - x.held + len(batch), Lease: w.o.Lease, OnlyRun: w.o.OnlyRun,
@@ -114,14 +128,14 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 	if len(batch) > 0 {
 		within = x.work // what is finished is written, whoever asks us to stop
 	}
-	asked := w.o.Clock.Now()
-	if x.backlog.hopeless(asked) {
+	asked, at := w.clock.Elapsed(), w.o.Clock.Now()
+	if x.backlog.hopeless(at) {
 		x.backlog.keep(x.writeAlone(within, batch), w.o.Clock.Now())
 		batch = nil // work is claimed by itself
 		if p.N = w.o.Concurrency - x.held; p.N <= 0 || ctx.Err() != nil {
 			return
 		}
-		within, asked = ctx, w.o.Clock.Now()
+		within, asked, at = ctx, w.clock.Elapsed(), w.o.Clock.Now()
 	}
 	// A server that hangs is as good as one that is away once a lease has passed.
 	limited, done := context.WithTimeout(within, w.o.Lease)
@@ -137,6 +151,24 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 	case len(batch) > 0 && dag.CodeOf(err) == dag.ErrInvalid: // one of them is wrong; which one shows
 		x.failures++
 		x.backlog.keep(x.writeAlone(x.work, batch), w.o.Clock.Now())
+	default:
+		x.unsure = p.N > 0 && errors.Is(err, dag.ErrOutcomeUnknown)
+		x.failed(ctx, batch, err)
+	}
+	for i, c := range claims {
+		if i == 0 && c.LeaseUntil != nil {
+			w.clock.learn(c.LeaseUntil.Add(-w.o.Lease), at, w.o.Clock.Now())
+		}
+		x.held++
+		w.start(x.work, c, asked, x)
+	}
+	x.busy = len(batch) > 1 || len(claims) > 1
+}
+
+// failed keeps a batch that was not taken.
+func (x *exchange) failed(ctx context.Context, batch []pending, err error) {
+	w := x.w
+	switch {
 	case len(batch) > 0:
 		x.failures++
 		x.backlog.keep(batch, w.o.Clock.Now())
@@ -146,11 +178,46 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 		x.failures++
 		w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)
 	}
+}
+
+// adopt begins what this worker holds by the tables and does not know of: a
+// claim that was committed and never answered. Left alone it would run nowhere
+// until its lease ends, and count as a crash.
+func (x *exchange) adopt(ctx context.Context) error {
+	w := x.w
+	limited, done := context.WithTimeout(x.work, w.o.Lease)
+	defer done()
+	claims, err := w.o.Store.Held(limited, w.o.ID)
+	if err != nil {
+		return err
+	}
+	var leases []dag.Lease
+	strays := map[dag.Lease]dag.Claim{}
 	for _, c := range claims {
+		if l := (dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence}); !w.keep.holds(l) {
+			leases, strays[l] = append(leases, l), c
+		}
+	}
+	asked := w.clock.Elapsed()
+	if len(leases) > 0 {
+		lost, err := w.o.Store.Renew(limited, leases, w.o.Lease)
+		if err != nil {
+			return err
+		}
+		for _, l := range lost {
+			delete(strays, l)
+		}
+	}
+	x.unsure = false
+	for _, c := range strays {
+		w.o.Log.Info("a claim whose answer was lost is found again", "task_instance", c.String(), "fence", c.Fence)
 		x.held++
 		w.start(x.work, c, asked, x)
+		if ctx.Err() != nil {
+			w.keep.cancel(c.ID, operator.ErrStopping)
+		}
 	}
-	x.busy = len(batch) > 1 || len(claims) > 1
+	return nil
 }
 
 // release gives an attempt's slot back. It is called from the exchange's own

@@ -3,9 +3,11 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,4 +94,44 @@ func TestExchangeDoesNotLetOneResultHoldUpOthers(t *testing.T) {
 	}}, 0, 1, 2)
 	require.Equal(t, map[int64]error{0: nil, 1: nil, 2: nil}, failed)
 	require.Equal(t, map[int64]bool{0: true, 1: true, 2: true}, written)
+}
+
+// TestExchangeFindsAClaimWhoseAnswerWasLost: the server took the claim, and was
+// away before anybody could ask it. When it is back the worker does what it
+// holds, and takes nothing more before it knows.
+func TestExchangeFindsAClaimWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	var asked, exchanges atomic.Int32
+	w := workerOn(t, brokenStore{
+		version: func() (*dag.DAG, error) { return echoDAG("x"), nil },
+		exchange: func(r []dag.Result) ([]dag.ApplyStatus, []dag.Claim, error) {
+			if exchanges.Add(1) == 1 {
+				return nil, nil, fmt.Errorf("claim: %w", dag.ErrOutcomeUnknown)
+			}
+			st := make([]dag.ApplyStatus, len(r))
+			for i := range st {
+				st[i] = dag.Applied
+			}
+			return st, nil, nil
+		},
+		held: func() ([]dag.Claim, error) {
+			require.EqualValues(t, 1, exchanges.Load(), "nothing is taken while it does not know")
+			if asked.Add(1) < 3 {
+				return nil, errRefused
+			}
+			lost := claim(7, 3)
+			lost.TryNumber = 1
+			return []dag.Claim{lost}, nil
+		},
+		renew: func([]dag.Lease) ([]dag.Lease, error) { return nil, nil },
+	})
+	var ended []dag.Result
+	w.o.Poll = time.Millisecond
+	w.o.OnEnd = func(_ dag.Claim, r dag.Result) { ended = append(ended, r); stop() }
+	(&exchange{w: w, work: t.Context()}).run(stopped, t.Context())
+	require.Len(t, ended, 1)
+	require.Equal(t, dag.StateSuccess, ended[0].State)
+	require.EqualValues(t, 7, ended[0].TaskInstanceID)
+	require.EqualValues(t, 3, asked.Load())
 }

@@ -14,10 +14,11 @@ import (
 type held struct {
 	lease  dag.Lease
 	key    dag.TaskInstanceKey
-	until  time.Time // by this process's clock, from before the request was sent
+	until  time.Duration // as elapsed, counted from before the request was sent
 	cancel context.CancelCauseFunc
-	// away is set while the state database does not take renewals.
-	away bool
+	// away is set while the state database does not take renewals, stopped when
+	// the attempt was stopped for want of one.
+	away, stopped bool
 }
 
 // keeper renews the leases of everything that a worker runs, all in one
@@ -25,30 +26,40 @@ type held struct {
 // unrenewed: its children must be gone before another worker may start.
 type keeper struct {
 	store    WorkerStore
-	clock    dag.Clock
+	clock    *fleetClock
+	look     Wake // a lease may have been taken away
 	log      *slog.Logger
 	lease    time.Duration
 	interval time.Duration
 
 	mu   sync.Mutex
 	held map[int64]*held
+	// spared is until when nothing is stopped: this process stood still, and the
+	// database is asked first what it still holds.
+	spared time.Duration
 }
 
-func newKeeper(store WorkerStore, clock dag.Clock, log *slog.Logger, lease, interval time.Duration) *keeper {
-	return &keeper{store: store, clock: clock, log: log, lease: lease, interval: interval, held: map[int64]*held{}}
+func newKeeper(store WorkerStore, clock *fleetClock, look Wake, log *slog.Logger, lease, interval time.Duration) *keeper {
+	return &keeper{store: store, clock: clock, look: look, log: log, lease: lease, interval: interval, held: map[int64]*held{}}
 }
 
-// margin is how long before its end a lease that could not be renewed counts as
-// lost: time enough to end the children.
-func (k *keeper) margin() time.Duration { return k.lease / 4 }
+// margin is how long before its end a lease whose renewal was refused counts as
+// lost: time enough to end the children. One that nobody has refused, because
+// no request went out or none was answered, has half of that longer.
+func (k *keeper) margin(refused bool) time.Duration {
+	if refused {
+		return k.lease / 4
+	}
+	return k.lease / 8
+}
 
 // add begins to keep a claim's lease. asked is when the claim was sent.
-func (k *keeper) add(c dag.Claim, asked time.Time, cancel context.CancelCauseFunc) {
+func (k *keeper) add(c dag.Claim, asked time.Duration, cancel context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held[c.ID] = &held{
 		lease: dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence}, key: c.TaskInstanceKey,
-		until: asked.Add(k.lease), cancel: cancel,
+		until: asked + k.lease, cancel: cancel,
 	}
 }
 
@@ -57,6 +68,15 @@ func (k *keeper) remove(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.held, id)
+}
+
+// cancel stops one attempt with the given cause.
+func (k *keeper) cancel(id int64, cause error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.held[id]; h != nil {
+		h.cancel(cause)
+	}
 }
 
 // cancelAll stops every attempt with the given cause.
@@ -68,21 +88,64 @@ func (k *keeper) cancelAll(cause error) {
 	}
 }
 
+// holds tells whether this worker knows of the lease.
+func (k *keeper) holds(l dag.Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.held[l.TaskInstanceID]
+	return h != nil && h.lease == l
+}
+
+// run keeps the leases until ctx ends. Renewing and looking at the clock go on
+// side by side: a request that hangs must not keep an attempt running.
 func (k *keeper) run(ctx context.Context) {
+	var watch sync.WaitGroup
+	watch.Go(func() { k.watch(ctx) })
+	defer watch.Wait()
+	wait := k.interval
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.clock.After(k.interval):
+		case <-k.look:
+		case <-k.clock.After(wait):
 		}
-		k.renew(ctx)
-		k.dropStale()
+		wait = k.interval
+		if !k.renew(ctx) { // there is time for more than one try before the margin
+			wait = k.interval / 4
+		}
 	}
 }
 
-// renew asks for all leases at once, with a time limit of its own: a request
-// that hangs must not keep dropStale from looking.
-func (k *keeper) renew(ctx context.Context) {
+// watch stops what could not be renewed, when its time has come.
+func (k *keeper) watch(ctx context.Context) {
+	for {
+		wait := k.dropStale()
+		due := k.clock.Elapsed() + wait
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.clock.After(wait):
+		}
+		if now := k.clock.Elapsed(); now-due > k.lease/8 {
+			k.overslept(now)
+		}
+	}
+}
+
+// overslept is called when this process got no time for longer than it can
+// afford (it was starved, or stopped): what its leases are worth, the database
+// knows. Until it has been asked they are neither kept nor given up.
+func (k *keeper) overslept(now time.Duration) {
+	k.mu.Lock()
+	k.spared = now + k.lease/8
+	k.mu.Unlock()
+	k.look.Signal()
+}
+
+// renew asks for all leases at once, with a time limit of its own, and tells
+// whether it was answered.
+func (k *keeper) renew(ctx context.Context) bool {
 	k.mu.Lock()
 	leases := make([]dag.Lease, 0, len(k.held))
 	for _, h := range k.held {
@@ -90,16 +153,16 @@ func (k *keeper) renew(ctx context.Context) {
 	}
 	k.mu.Unlock()
 	if len(leases) == 0 {
-		return
+		return true
 	}
 	ctx, stop := context.WithTimeout(ctx, k.interval)
 	defer stop()
-	asked := k.clock.Now()
+	asked := k.clock.Elapsed()
 	lost, err := k.store.Renew(ctx, leases, k.lease)
 	if err != nil {
 		k.log.Warn("leases could not be renewed", "leases", len(leases), "error", err)
 		k.unanswered(leases)
-		return
+		return false
 	}
 	gone := map[dag.Lease]bool{}
 	for _, l := range lost {
@@ -117,8 +180,9 @@ func (k *keeper) renew(ctx context.Context) {
 			h.cancel(operator.ErrLeaseLost)
 			continue
 		}
-		h.until, h.away = asked.Add(k.lease), false
+		h.until, h.away = asked+k.lease, false
 	}
+	return true
 }
 
 // unanswered notes that a renewal failed: what ends for want of one then is the
@@ -134,20 +198,29 @@ func (k *keeper) unanswered(leases []dag.Lease) {
 }
 
 // dropStale stops attempts whose lease is about to end because no renewal came
-// through.
-func (k *keeper) dropStale() {
-	now := k.clock.Now()
+// through, and tells how long nothing of the kind can happen.
+func (k *keeper) dropStale() time.Duration {
+	now := k.clock.Elapsed()
+	wait := k.interval
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, h := range k.held {
-		if now.After(h.until.Add(-k.margin())) {
-			k.log.Error("a lease could not be renewed in time; the attempt is stopped before the lease ends",
-				"task_instance", h.key.String(), "fence", h.lease.Fence)
-			if h.away {
-				h.cancel(errStateAway)
-			} else {
-				h.cancel(operator.ErrLeaseLost)
-			}
+		left := max(h.until-k.margin(h.away), k.spared) - now
+		if left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		if h.stopped {
+			continue
+		}
+		h.stopped = true
+		k.log.Error("a lease could not be renewed in time; the attempt is stopped before the lease ends",
+			"task_instance", h.key.String(), "fence", h.lease.Fence)
+		if h.away {
+			h.cancel(errStateAway)
+		} else {
+			h.cancel(operator.ErrLeaseLost)
 		}
 	}
+	return wait
 }

@@ -21,15 +21,23 @@ type brokenStore struct {
 	WorkerStore
 	renew func([]dag.Lease) ([]dag.Lease, error)
 	apply func([]dag.Result) ([]dag.ApplyStatus, error)
+	// exchange, when set, answers in apply's place; held is what the tables say.
+	exchange func([]dag.Result) ([]dag.ApplyStatus, []dag.Claim, error)
+	held     func() ([]dag.Claim, error)
 	// version and variables serve attempts.
 	version   func() (*dag.DAG, error)
 	variables func() ([]dag.Variable, error)
 }
 
 func (s brokenStore) Exchange(_ context.Context, r []dag.Result, _ dag.ClaimParams) ([]dag.ApplyStatus, []dag.Claim, error) {
+	if s.exchange != nil {
+		return s.exchange(r)
+	}
 	st, err := s.apply(r)
 	return st, nil, err
 }
+
+func (s brokenStore) Held(context.Context, string) ([]dag.Claim, error) { return s.held() }
 
 func (s brokenStore) Version(context.Context, int64) (*dag.DAG, error) { return s.version() }
 
@@ -54,7 +62,8 @@ func claim(id, fence int64) dag.Claim {
 func keeping(t *testing.T, renew func([]dag.Lease) ([]dag.Lease, error)) (*keeper, *dagtest.Clock, context.Context) {
 	t.Helper()
 	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
-	k := newKeeper(brokenStore{renew: renew}, clock, slog.New(slog.DiscardHandler), 40*time.Second, 10*time.Second)
+	k := newKeeper(brokenStore{renew: renew}, &fleetClock{Clock: clock, log: slog.New(slog.DiscardHandler)}, NewWake(), slog.New(slog.DiscardHandler),
+		40*time.Second, 10*time.Second)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); k.run(ctx) }()
@@ -62,22 +71,107 @@ func keeping(t *testing.T, renew func([]dag.Lease) ([]dag.Lease, error)) (*keepe
 	return k, clock, ctx
 }
 
+// step lets both loops of a keeper come to rest and moves the clock.
+func step(clock *dagtest.Clock, d time.Duration) {
+	clock.BlockUntil(2)
+	clock.Advance(d)
+}
+
+// The lease of 40 s has a margin of 10 s: at 30 s it is as good as lost.
 func TestKeeperStopsAnAttemptBeforeItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	k, clock, _ := keeping(t, func([]dag.Lease) ([]dag.Lease, error) { return nil, errors.New("away") })
 	ctx, cancel := context.WithCancelCause(t.Context())
-	k.add(claim(1, 1), clock.Now(), cancel)
-	for range 3 { // 10, 20, 30 s: the lease of 40 s has a margin of 10 s
-		clock.BlockUntil(1)
-		require.NoError(t, ctx.Err())
-		clock.Advance(10 * time.Second)
+	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+	for range 29 {
+		step(clock, time.Second)
 	}
-	clock.BlockUntil(1)
-	require.NoError(t, ctx.Err(), "at 30 s the margin is just reached")
-	clock.Advance(time.Second * 10)
+	clock.BlockUntil(2)
+	require.NoError(t, ctx.Err())
+	for range 11 {
+		step(clock, time.Second)
+	}
 	<-ctx.Done()
 	require.ErrorIs(t, context.Cause(ctx), operator.ErrLeaseLost)
 	require.ErrorIs(t, context.Cause(ctx), errStateAway, "the database is to blame, not the attempt")
+}
+
+// A request that hangs, and a process that stood still, must not keep an
+// attempt running past its lease.
+func TestKeeperLooksAtTheClockWhileARequestHangs(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	k, clock, _ := keeping(t, func([]dag.Lease) ([]dag.Lease, error) { <-hang; return nil, errors.New("at last") })
+	t.Cleanup(func() { close(hang) })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+	step(clock, 10*time.Second) // the request begins, and hangs
+	for range 25 {              // 35 s: what nobody refused has a margin of 5 s
+		clock.BlockUntil(1)
+		clock.Advance(time.Second)
+	}
+	<-ctx.Done()
+	require.ErrorIs(t, context.Cause(ctx), operator.ErrLeaseLost)
+}
+
+// jumping is a machine whose clock is set while time goes on.
+type jumping struct {
+	*dagtest.Clock
+	ran time.Duration
+}
+
+func (j jumping) Elapsed() time.Duration { return j.ran }
+
+func TestKeeperDoesNotBelieveAClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	machine := &jumping{Clock: clock}
+	k := newKeeper(brokenStore{}, &fleetClock{Clock: machine}, NewWake(), slog.New(slog.DiscardHandler), 40*time.Second, 10*time.Second)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+	clock.Set(clock.Now().Add(time.Hour)) // forward: nothing has passed
+	require.Equal(t, 10*time.Second, k.dropStale())
+	require.NoError(t, ctx.Err())
+	clock.Set(clock.Now().Add(-2 * time.Hour)) // back: the lease ends all the same
+	machine.ran = 35 * time.Second
+	k.dropStale()
+	<-ctx.Done()
+}
+
+// A process that stood still asks before it gives up what it held: nobody may
+// have taken it.
+func TestKeeperAsksFirstAfterAStandstill(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lost []dag.Lease
+		want error
+	}{
+		"nobody took it": {},
+		"it was taken":   {[]dag.Lease{{TaskInstanceID: 1, Fence: 1}}, operator.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{}, 9)
+			k, clock, _ := keeping(t, func([]dag.Lease) ([]dag.Lease, error) { asked <- struct{}{}; return c.lost, nil })
+			ctx, cancel := context.WithCancelCause(t.Context())
+			k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+			step(clock, 10*time.Minute)
+			<-asked
+			clock.BlockUntil(2)
+			require.Equal(t, c.want, context.Cause(ctx))
+		})
+	}
+}
+
+func TestKeeperLooksAtOnceWhenAsked(t *testing.T) {
+	t.Parallel()
+	taken := dag.Lease{TaskInstanceID: 1, Fence: 1}
+	k, _, _ := keeping(t, func([]dag.Lease) ([]dag.Lease, error) { return []dag.Lease{taken}, nil })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+	k.look.Signal()
+	<-ctx.Done() // no time has passed
+	require.Equal(t, operator.ErrLeaseLost, context.Cause(ctx))
 }
 
 func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {
@@ -96,14 +190,13 @@ func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {
 	})
 	kept, cancelKept := context.WithCancelCause(t.Context())
 	lost, cancelLost := context.WithCancelCause(t.Context())
-	k.add(claim(1, 1), clock.Now(), cancelKept)
-	k.add(claim(2, 5), clock.Now(), cancelLost)
-	for range 10 { // 100 s, well past the lease
-		clock.BlockUntil(1)
-		clock.Advance(10 * time.Second)
+	k.add(claim(1, 1), k.clock.Elapsed(), cancelKept)
+	k.add(claim(2, 5), k.clock.Elapsed(), cancelLost)
+	for range 100 { // 100 s, well past the lease
+		step(clock, time.Second)
 	}
 	<-lost.Done()
 	require.Equal(t, operator.ErrLeaseLost, context.Cause(lost))
-	clock.BlockUntil(1)
+	clock.BlockUntil(2)
 	require.NoError(t, kept.Err(), "a lease that is renewed holds for ever")
 }

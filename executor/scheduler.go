@@ -42,7 +42,8 @@ type SchedulerOptions struct {
 	// OnlyRun restricts the scheduler to one run: a test run.
 	OnlyRun int64
 
-	Wake, WorkerWake, OutboxWake Wake
+	// LeaseWake is signalled when a pass took leases away from running attempts.
+	Wake, WorkerWake, LeaseWake, OutboxWake Wake
 
 	// OnPass, when set, is told of each pass and of how long its transaction
 	// took; OnEnd of attempts that end without a worker: taken back from one that
@@ -277,6 +278,9 @@ func (s *Scheduler) graph(ctx context.Context, versionID int64) (*dag.Graph, err
 func (s *Scheduler) tell(r dag.ScheduledRun) {
 	if len(r.Decision.Events) > 0 {
 		s.o.OutboxWake.Signal()
+	}
+	if r.Decision.Reason == dag.ReasonTimedOut {
+		s.o.LeaseWake.Signal()
 	}
 	if r.Err != nil || !r.Decision.State.Finished() { // a pass looks at live runs only: this one ended in it
 		return

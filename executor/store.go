@@ -75,6 +75,9 @@ type WorkerStore interface {
 	// Claim takes up to N queued instances: state running, fence + 1, lease
 	// begun, all in one transaction.
 	Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error)
+	// Held lists the running instances that the tables give to a worker, also
+	// those whose claim a server is still committing.
+	Held(ctx context.Context, workerID string) ([]dag.Claim, error)
 	// Renew extends leases and lists those that are not held any more.
 	Renew(ctx context.Context, leases []dag.Lease, lease time.Duration) (lost []dag.Lease, err error)
 	// Apply writes many results in one commit. Each is all-or-nothing with its

@@ -55,9 +55,10 @@ type WorkerOptions struct {
 	// marker of child processes.
 	Installation string
 
-	// Wake wakes the worker: work may be queued. SchedulerWake and OutboxWake
-	// are signalled when results are written.
-	Wake, SchedulerWake, OutboxWake Wake
+	// Wake wakes the worker: work may be queued. LeaseWake makes it ask at once
+	// whether its leases still hold. SchedulerWake and OutboxWake are signalled
+	// when results are written.
+	Wake, LeaseWake, SchedulerWake, OutboxWake Wake
 	// OnProgress and OnEnd, when set, are told of running and ended attempts.
 	OnProgress func(dag.Claim, operator.Progress)
 	OnEnd      func(dag.Claim, dag.Result)
@@ -91,6 +92,9 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	if o.Wake == nil {
 		o.Wake = NewWake()
 	}
+	if o.LeaseWake == nil {
+		o.LeaseWake = NewWake()
+	}
 	return o
 }
 
@@ -98,6 +102,7 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 // slots. It takes only what it can start at once.
 type Worker struct {
 	o       WorkerOptions
+	clock   *fleetClock // o.Clock
 	keep    *keeper
 	results chan pending // from the attempts to the exchange
 
@@ -107,9 +112,12 @@ type Worker struct {
 // NewWorker makes a worker; Run starts it.
 func NewWorker(o WorkerOptions) *Worker {
 	o = o.withDefaults()
+	clock := &fleetClock{Clock: o.Clock, log: o.Log}
+	o.Clock = clock
 	return &Worker{
 		o:       o,
-		keep:    newKeeper(o.Store, o.Clock, o.Log, o.Lease, o.Heartbeat),
+		clock:   clock,
+		keep:    newKeeper(o.Store, clock, o.LeaseWake, o.Log, o.Lease, o.Heartbeat),
 		results: make(chan pending, o.Concurrency), releases: releases{n: map[int64]int{}},
 	}
 }
@@ -158,7 +166,7 @@ func (w *Worker) limitDrain(ctx, written context.Context, end func()) {
 
 // start runs one claim in a goroutine; its slot is free again when its result
 // is written, so that a worker never holds more than it has slots for.
-func (w *Worker) start(work context.Context, c dag.Claim, asked time.Time, x *exchange) {
+func (w *Worker) start(work context.Context, c dag.Claim, asked time.Duration, x *exchange) {
 	ctx, cancel := context.WithCancelCause(work)
 	w.keep.add(c, asked, cancel)
 	release := func() {

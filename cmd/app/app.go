@@ -15,6 +15,7 @@ import (
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/cmd/metrics"
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/dag/load"
 	"github.com/airlock-dag/airlock/executor"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -60,7 +61,7 @@ type App struct {
 	load     load.Options
 	observed *observed
 
-	schedulerWake, workerWake, outboxWake executor.Wake
+	schedulerWake, workerWake, leaseWake, outboxWake executor.Wake
 }
 
 // New opens the state database and puts the parts together. A SQLite database
@@ -70,7 +71,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Clock == nil {
-		o.Clock = dag.SystemClock{}
+		o.Clock = crashpoint.Clock(dag.SystemClock{})
 	}
 	if o.Rand == nil {
 		o.Rand = dag.SystemRand{}
@@ -94,7 +95,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o: o, store: st, observed: seen,
 		settings:      o.Environment.Over(st),
 		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
-		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), outboxWake: executor.NewWake(),
+		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), leaseWake: executor.NewWake(), outboxWake: executor.NewWake(),
 	}
 	a.source = a.newSource()
 	a.catalog = a.newCatalog(o.Log)

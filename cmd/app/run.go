@@ -47,7 +47,7 @@ func (a *App) parts(o partOptions) parts {
 		Lease: cfg.Worker.LeaseDuration, Heartbeat: cfg.Worker.HeartbeatInterval, Poll: cfg.Worker.PollInterval,
 		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
-		Wake: a.workerWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
+		Wake: a.workerWake, LeaseWake: a.leaseWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
 		OnEnd: a.observed.metrics.TaskEnded,
 	}
 	if o.show != nil {
@@ -60,7 +60,7 @@ func (a *App) parts(o partOptions) parts {
 			Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
 			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
 			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
-			Wake: a.schedulerWake, WorkerWake: a.workerWake, OutboxWake: a.outboxWake,
+			Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
 			OnPass: a.pass, OnEnd: a.observed.metrics.TaskEnded, OnStart: a.observed.metrics.RunStarted,
 		}),
 		outbox: callbacks.New(callbacks.Options{

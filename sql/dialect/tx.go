@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // Tries is how often Write runs a transaction before it gives up.
@@ -24,6 +26,9 @@ type CommitLostError struct{ Err error }
 func (e *CommitLostError) Error() string {
 	return "the connection was lost during COMMIT, its outcome is unknown: " + e.Err.Error()
 }
+
+// Is makes it a dag.ErrOutcomeUnknown to those who know no SQL.
+func (e *CommitLostError) Is(target error) bool { return target == dag.ErrOutcomeUnknown }
 
 // Unwrap gives the driver's error.
 func (e *CommitLostError) Unwrap() error { return e.Err }
@@ -146,7 +151,7 @@ func (d *DB) once(ctx context.Context, pool *sqlx.DB, o *sql.TxOptions, fn func(
 		return err
 	}
 	done = true
-	err = tx.Commit()
+	err = d.commit(ctx, tx)
 	switch {
 	case err == nil:
 		return nil
@@ -156,5 +161,32 @@ func (d *DB) once(ctx context.Context, pool *sqlx.DB, o *sql.TxOptions, fn func(
 		return &CommitLostError{Err: err}
 	default:
 		return err
+	}
+}
+
+// answerGrace is how much longer than its context a COMMIT may wait for the
+// server's answer.
+const answerGrace = 5 * time.Second
+
+var errNoAnswer = errors.New("the server did not answer in time")
+
+// commit commits. The driver waits for the answer as long as the connection
+// stands, and a machine that is gone leaves it standing for a quarter of an hour.
+func (d *DB) commit(ctx context.Context, tx *sqlx.Tx) error {
+	if d.kind == SQLite || ctx.Done() == nil {
+		return tx.Commit()
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- tx.Commit() }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-d.o.Clock.After(answerGrace):
+		return &CommitLostError{Err: errNoAnswer}
 	}
 }

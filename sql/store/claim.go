@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,10 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	if dialect.LostCommit(err) {
 		// What was claimed without our knowing would run nowhere until its lease
 		// ends, and then count as a crash: ask.
-		out, err = s.claimed(ctx, out)
+		lost := err
+		if out, err = s.claimed(ctx, out); err != nil {
+			err = errors.Join(lost, err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -81,6 +85,23 @@ func (s *Store) claimed(ctx context.Context, list []dag.Claim) ([]dag.Claim, err
 			}
 		}
 		return nil
+	})
+	return out, err
+}
+
+// Held lists the running instances that a worker holds. The locking read waits
+// for a claim whose COMMIT the server has not finished.
+func (s *Store) Held(ctx context.Context, workerID string) ([]dag.Claim, error) {
+	var out []dag.Claim
+	err := s.write(ctx, "list what a worker holds", func(ctx context.Context, t *tx) error {
+		out = nil
+		rows, err := instances(ctx, t, claimColumns, "task_instance"+t.force("k_claim"),
+			" WHERE state = 'running' AND worker_id = ? ORDER BY id"+s.db.ForUpdate(), short(workerID, 250))
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		out, err = s.claims(ctx, t, rows)
+		return err
 	})
 	return out, err
 }

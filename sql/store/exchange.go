@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -41,8 +42,12 @@ func (s *Store) Exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 	case dialect.LostCommit(err):
 		// Both halves can be asked for: a result is recognised by its attempt, a
 		// claim by its fence, worker and lease.
+		lost := err
 		if status, err = s.apply(ctx, results); err == nil {
 			claims, err = s.claimed(ctx, claims)
+		}
+		if err != nil {
+			err = errors.Join(lost, err) // what was claimed is still unknown: see Held
 		}
 	case dialect.ClassOf(err) == dialect.ClassData:
 		status, err = s.Apply(ctx, results)
