@@ -23,6 +23,7 @@ const (
 	codeSourceHeader    = "MERGE_SOURCE_COLUMNS"
 	codeSourceTruncated = "MERGE_SOURCE_TRUNCATED"
 	codeSourceChanged   = "MERGE_SOURCE_CHANGED"
+	codeSourceDamaged   = "MERGE_SOURCE_DAMAGED"
 	codeTargetMissing   = "MERGE_TARGET_MISSING"
 	codeTargetColumns   = "MERGE_TARGET_COLUMNS"
 	codeTargetTables    = "MERGE_TABLES_MISSING"

@@ -97,23 +97,48 @@ func (f *FileSource) Open(_ context.Context, want source.Wanted, _ Bounds) (sour
 		return nil, err
 	}
 	want.RejectUnknown = f.Spec.RejectUnknown
-	f.files = source.NewFiles(files, func(r io.Reader, name string) (source.Reader, error) {
-		if f.Spec.Format == "jsonl" {
-			return source.NewJSONL(r, name, source.JSONLOptions{MaxRow: f.Spec.MaxRow, FinalNewline: f.Spec.FinalNewline}, want)
+	f.files = source.NewFiles(files, func(r io.Reader, name string) (source.Reader, error) { return f.text(r, name, want) })
+	if f.Spec.Format == "parquet" {
+		f.files.Parquet = func(r io.ReaderAt, size int64, name string) (source.Reader, error) {
+			p, err := source.NewParquet(r, size, name, want)
+			if err != nil {
+				return nil, err
+			}
+			f.tellUnknown(name, p.Unknown())
+			return p, nil
 		}
-		c, err := source.NewCSV(r, name, source.CSVOptions{
-			Delimiter: f.Spec.Delimiter, Quote: f.Spec.Quote, NoQuote: f.Spec.NoQuote, Null: f.Spec.Null, NoHeader: f.Spec.NoHeader,
-			Names: f.Spec.Names, Latin1: f.Spec.Latin1, FinalNewline: f.Spec.FinalNewline, MaxRow: f.Spec.MaxRow,
-		}, want)
-		if err != nil {
-			return nil, err
-		}
-		if f.Logf != nil && len(c.Unknown()) > 0 {
-			f.Logf("%s has columns that the step does not take: %s", name, strings.Join(c.Unknown(), ", "))
-		}
-		return c, nil
-	})
+	}
 	return f.files, nil
+}
+
+// text reads a file of rows of text.
+func (f *FileSource) text(r io.Reader, name string, want source.Wanted) (source.Reader, error) {
+	if f.Spec.Format == "jsonl" {
+		return source.NewJSONL(r, name, f.Spec.jsonl(), want)
+	}
+	c, err := source.NewCSV(r, name, f.Spec.csv(), want)
+	if err != nil {
+		return nil, err
+	}
+	f.tellUnknown(name, c.Unknown())
+	return c, nil
+}
+
+func (f *FileSource) tellUnknown(name string, unknown []string) {
+	if f.Logf != nil && len(unknown) > 0 {
+		f.Logf("%s has columns that the step does not take: %s", name, strings.Join(unknown, ", "))
+	}
+}
+
+func (s *SourceSpec) jsonl() source.JSONLOptions {
+	return source.JSONLOptions{Encoding: s.Encoding, MaxRow: s.MaxRow, FinalNewline: s.FinalNewline}
+}
+
+func (s *SourceSpec) csv() source.CSVOptions {
+	return source.CSVOptions{
+		Delimiter: s.Delimiter, Quote: s.Quote, NoQuote: s.NoQuote, Null: s.Null, NoHeader: s.NoHeader,
+		Names: s.Names, Encoding: s.Encoding, FinalNewline: s.FinalNewline, MaxRow: s.MaxRow,
+	}
 }
 
 // Read implements Source.

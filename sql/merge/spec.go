@@ -5,6 +5,7 @@ import (
 
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
+	"github.com/airlock-dag/airlock/sql/merge/source"
 )
 
 // Spec is what a merge step says, read and checked by ParseSpec.
@@ -58,7 +59,7 @@ type SourceSpec struct {
 	NoHeader      bool
 	Names         []string
 	Null          []string
-	Latin1        bool
+	Encoding      source.Encoding
 	RejectUnknown bool
 	OnMissing     string // fail, skip or empty
 	MaxRow        int

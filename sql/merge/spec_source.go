@@ -2,12 +2,14 @@ package merge
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/row"
+	"github.com/airlock-dag/airlock/sql/merge/source"
 	"github.com/airlock-dag/airlock/sql/merge/sqltext"
 )
 
@@ -94,13 +96,10 @@ func (a *args) fileSource(src map[string]any, s *SourceSpec) {
 	if src["null"] != nil {
 		s.Null = a.list(src, path, "null")
 	}
-	switch enc := strings.ToLower(a.str(src, path, "encoding")); enc {
-	case "", "utf-8", "utf8", "utf-8-sig", "ascii", "us-ascii":
-	case "latin-1", "latin1", "iso-8859-1":
-		s.Latin1 = true
-	default:
-		if !a.template(enc) {
-			a.problem(join(path, "encoding"), badValue, "found %q; allowed are utf-8 and iso-8859-1", enc)
+	if enc := a.str(src, path, "encoding"); !a.template(enc) {
+		var ok bool
+		if s.Encoding, ok = source.ParseEncoding(enc); !ok {
+			a.problem(join(path, "encoding"), badValue, "found %q; allowed are %s", enc, source.Encodings)
 		}
 	}
 	s.OnMissing = a.oneOf(src, path, "on_missing", "fail", "skip", "empty")
@@ -109,29 +108,31 @@ func (a *args) fileSource(src map[string]any, s *SourceSpec) {
 }
 
 func (a *args) format(src map[string]any, files []string) string {
-	const path = "source"
 	guess := "csv"
 	for _, f := range files {
-		f = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(f), ".gz"), ".bz2")
-		if strings.HasSuffix(f, ".jsonl") || strings.HasSuffix(f, ".ndjson") {
+		f = strings.ToLower(f)
+		for _, packed := range []string{".gz", ".bz2", ".zst"} {
+			f = strings.TrimSuffix(f, packed)
+		}
+		switch path.Ext(f) {
+		case ".jsonl", ".ndjson":
 			guess = "jsonl"
+		case ".tsv":
+			guess = "tsv"
+		case ".parquet":
+			guess = "parquet"
 		}
 	}
-	switch f := strings.ToLower(a.str(src, path, "format")); f {
+	switch f := strings.ToLower(a.str(src, "source", "format")); f {
 	case "":
 		return guess
-	case "csv", "jsonl":
+	case "csv", "tsv", "jsonl", "parquet":
 		return f
 	case "ndjson", "json":
 		return "jsonl"
-	case "tsv":
-		return f
-	case "parquet":
-		a.problem(join(path, "format"), badValue, "parquet is not supported; export the data as csv or jsonl")
-		return "csv"
 	default:
 		if !a.template(f) {
-			a.problem(join(path, "format"), badValue, "found %q; allowed are csv, tsv and jsonl", f)
+			a.problem("source.format", badValue, "found %q; allowed are csv, tsv, jsonl and parquet", f)
 		}
 		return guess
 	}

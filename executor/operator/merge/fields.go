@@ -42,12 +42,13 @@ func fields() []dag.Field {
 func sourceFields() []dag.Field {
 	return []dag.Field{
 		{Name: "file", Type: dag.FieldStringList, Templated: true, Doc: "Path or pattern of files, or a list of them; relative to the DAG's file."},
-		{Name: "format", Type: dag.FieldString, Templated: true, Doc: "csv, tsv or jsonl; by the file's name when not given."},
+		{Name: "format", Type: dag.FieldString, Templated: true, Doc: "csv, tsv, jsonl or parquet; by the file's name when not given."},
 		{Name: "delimiter", Type: dag.FieldString, Templated: true, Default: ",", Doc: "One ASCII character between fields, or tab."},
 		{Name: "quote", Type: dag.FieldString, Default: `"`, Doc: "One ASCII character around fields; empty for none."},
 		{Name: "header", Type: dag.FieldBool, Default: true, Doc: "The first row names the columns."},
 		{Name: "names", Type: dag.FieldStringList, Doc: "The columns in order, for a file without a header."},
-		{Name: "encoding", Type: dag.FieldString, Default: "utf-8", Doc: "utf-8 or iso-8859-1."},
+		{Name: "encoding", Type: dag.FieldString, Templated: true,
+			Doc: "utf-8, utf-16, utf-16-le, utf-16-be, iso-8859-1 or windows-1252; by the byte order mark, else utf-8, when not given."},
 		{Name: "null", Type: dag.FieldStringList, Doc: "Texts without quotes that mean null; the empty text when not given."},
 		{Name: "unknown_fields", Type: dag.FieldString, Enum: []string{"ignore", "reject"},
 			Doc: "A field that is not among the columns: reject quarantines the row (jsonl) or fails the file (csv). Default reject for jsonl, else ignore."},

@@ -1,7 +1,7 @@
 package source
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +25,8 @@ type CSVOptions struct {
 	// NoHeader: the file has no header and Names gives its columns in order.
 	NoHeader bool
 	Names    []string
-	// Latin1: the bytes are ISO 8859-1 and not UTF-8.
-	Latin1 bool
+	// Encoding of the bytes.
+	Encoding Encoding
 	// FinalNewline: a last row without a line end is not finished.
 	FinalNewline bool
 	// MaxRow is the greatest length of a row in bytes; DefaultMaxRow when 0.
@@ -76,7 +76,8 @@ func NewCSV(r io.Reader, name string, opt CSVOptions, want Wanted) (*CSV, error)
 		opt.MaxRow = DefaultMaxRow
 	}
 	c := &CSV{w: newWindow(r), name: name, opt: opt}
-	if err := skipMark(c.w, name); err != nil {
+	var err error
+	if c.opt.Encoding, err = c.w.start(name, opt.Encoding); err != nil {
 		return nil, err
 	}
 	if opt.NoHeader {
@@ -93,27 +94,17 @@ func (c *CSV) Columns() []string { return c.columns }
 // Unknown are the file's columns that nobody wants.
 func (c *CSV) Unknown() []string { return c.unknown }
 
+// Layout implements Laid.
+func (c *CSV) Layout() Layout {
+	l := Layout{Format: "csv", Columns: c.columns}
+	if c.opt.Encoding != UTF8 {
+		l.Encoding = c.opt.Encoding
+	}
+	return l
+}
+
 // Close implements Reader; the stream belongs to the caller.
 func (c *CSV) Close() error { return nil }
-
-// skipMark removes a UTF-8 byte order mark and refuses UTF-16 and UTF-32 by name.
-func skipMark(w *window, name string) error {
-	b := w.peek(4)
-	refuse := func(what string) error {
-		return fmt.Errorf("%s: the file is %s: %w; save it as UTF-8", name, what, ErrEncoding)
-	}
-	switch {
-	case bytes.HasPrefix(b, []byte{0xEF, 0xBB, 0xBF}):
-		w.take(3)
-	case bytes.HasPrefix(b, []byte{0xFF, 0xFE, 0, 0}), bytes.HasPrefix(b, []byte{0, 0, 0xFE, 0xFF}):
-		return refuse("UTF-32")
-	case bytes.HasPrefix(b, []byte{0xFF, 0xFE}), len(b) == 4 && b[0] != 0 && b[1] == 0 && b[2] != 0 && b[3] == 0:
-		return refuse("UTF-16 (little endian)")
-	case bytes.HasPrefix(b, []byte{0xFE, 0xFF}), len(b) == 4 && b[0] == 0 && b[1] != 0 && b[2] == 0 && b[3] != 0:
-		return refuse("UTF-16 (big endian)")
-	}
-	return nil
-}
 
 func (c *CSV) readHeader() error {
 	for {
@@ -130,12 +121,15 @@ func (c *CSV) readHeader() error {
 		if raw == "" {
 			continue
 		}
-		if !c.opt.Latin1 && !utf8.ValidString(raw) {
-			return fmt.Errorf("%s: the header is not UTF-8: %w", c.name, ErrEncoding)
+		if !c.opt.Encoding.oneByte() && !utf8.ValidString(raw) {
+			return fmt.Errorf("%s: the header is not UTF-8: %w; say its encoding, which may be iso-8859-1 or windows-1252", c.name, ErrEncoding)
 		}
 		seen := map[string]bool{}
 		for _, s := range c.spans {
-			name := c.text(raw, s)
+			name, ok := c.text(raw, s)
+			if !ok {
+				return fmt.Errorf("%s: the header has bytes that are no characters of %s: %w", c.name, c.opt.Encoding, ErrEncoding)
+			}
 			if seen[name] {
 				return fmt.Errorf("%s: the header has %q twice: %w", c.name, name, ErrHeader)
 			}
@@ -210,7 +204,7 @@ func (c *CSV) Next(ctx context.Context) (*row.Record, error) {
 		if raw == "" && broken == nil {
 			continue
 		}
-		c.rec = row.Record{Source: c.name, Line: line, Offset: off, Raw: raw, Fault: broken}
+		c.rec = row.Record{Source: c.name, Line: line, Offset: off, Raw: c.w.original(raw), Fault: broken}
 		if broken == nil {
 			c.rec.Fault = c.fill(raw)
 		}
@@ -220,8 +214,8 @@ func (c *CSV) Next(ctx context.Context) (*row.Record, error) {
 
 // fill sets the record's values from the row's fields.
 func (c *CSV) fill(raw string) *row.Fault {
-	if !c.opt.Latin1 && !utf8.ValidString(raw) {
-		return fault(row.InvalidUTF8, c.badColumn(raw), "the row has bytes that are not UTF-8")
+	if !c.opt.Encoding.oneByte() && !utf8.ValidString(raw) {
+		return fault(row.InvalidUTF8, c.badColumn(raw), "the row has bytes that are not %s", cmp.Or(c.w.encoding, UTF8))
 	}
 	unfinished := c.w.eof && len(c.w.bytes()) == 0 && c.lastUnended
 	switch got, want := len(c.spans), len(c.columns); {
@@ -238,7 +232,10 @@ func (c *CSV) fill(raw string) *row.Fault {
 			continue
 		}
 		s := c.spans[at]
-		text := c.text(raw, s)
+		text, ok := c.text(raw, s)
+		if !ok {
+			return fault(row.InvalidUTF8, c.columns[at], "the field has bytes that are no characters of %s", c.opt.Encoding)
+		}
 		kind := row.Text
 		if !s.quoted && c.isNull(text) {
 			kind = row.Null
@@ -271,28 +268,15 @@ func (c *CSV) badColumn(raw string) string {
 	return ""
 }
 
-func (c *CSV) text(raw string, s span) string {
+// text is a field's text in UTF-8; ok is false for bytes that are no characters.
+func (c *CSV) text(raw string, s span) (text string, ok bool) {
 	t := raw[s.from:s.to]
 	if s.doubled {
 		q := string(c.opt.Quote)
 		t = strings.ReplaceAll(t, q+q, q)
 	}
-	if c.opt.Latin1 {
-		t = latin1(t)
+	if c.opt.Encoding.oneByte() {
+		return c.opt.Encoding.toUTF8(t)
 	}
-	return t
-}
-
-// latin1 turns ISO 8859-1 bytes into UTF-8.
-func latin1(s string) string {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			runes := make([]rune, len(s))
-			for j := range len(s) {
-				runes[j] = rune(s[j])
-			}
-			return string(runes)
-		}
-	}
-	return s
+	return t, true
 }

@@ -1,10 +1,6 @@
 package source
 
 import (
-	"bufio"
-	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -74,14 +70,19 @@ func Glob(dir, pattern string) ([]File, error) {
 // OpenRows makes the reader for one opened, unpacked file.
 type OpenRows func(r io.Reader, name string) (Reader, error)
 
-// Files reads several files one after the other, unpacking gzip and bzip2 by
-// their first bytes.
+// OpenParquet makes the reader for one opened Parquet file.
+type OpenParquet func(r io.ReaderAt, size int64, name string) (Reader, error)
+
+// Files reads several files one after the other, unpacking gzip, zstandard and
+// bzip2 by their first bytes.
 type Files struct {
 	files []File
 	open  OpenRows
 	next  int
 	cur   *openFile
 	sums  []FileSum
+	// Parquet, when set, says that the files are Parquet; open is not used then.
+	Parquet OpenParquet
 	// OnFile, when set, is called as each file is opened.
 	OnFile func(f File, rows Reader)
 }
@@ -98,6 +99,7 @@ type openFile struct {
 	tee    io.Reader
 	sum    hash.Hash
 	rows   Reader
+	done   func() // frees what unpacking holds
 }
 
 // Next implements Reader.
@@ -136,20 +138,40 @@ func (s *Files) openNext() error {
 		_ = f.Close()
 		return err
 	}
-	o := &openFile{f: f, before: info, sum: sha256.New()}
+	o := &openFile{f: f, before: info, sum: sha256.New(), done: func() {}}
 	o.tee = io.TeeReader(f, o.sum)
 	s.cur = o
-	plain, err := unpack(o.tee, file.Name)
-	if err != nil {
-		return s.explain(err)
-	}
-	if o.rows, err = s.open(plain, file.Name); err != nil {
+	if o.rows, err = s.openRows(o, file); err != nil {
 		return s.explain(err)
 	}
 	if s.OnFile != nil {
 		s.OnFile(file, o.rows)
 	}
 	return nil
+}
+
+func (s *Files) openRows(o *openFile, file File) (Reader, error) {
+	if s.Parquet != nil {
+		// Parquet is read from its end: the hash is taken in a pass of its own.
+		return s.Parquet(o.f, o.before.Size(), file.Name)
+	}
+	plain, done, err := unpack(o.tee, file.Name)
+	if err != nil {
+		return nil, err
+	}
+	o.done = done
+	return s.open(plain, file.Name)
+}
+
+// Layout implements Laid: that of the file being read.
+func (s *Files) Layout() Layout {
+	if s.cur == nil {
+		return Layout{}
+	}
+	if l, ok := s.cur.rows.(Laid); ok {
+		return l.Layout()
+	}
+	return Layout{}
 }
 
 // explain names the file and what a broken archive means.
@@ -198,6 +220,7 @@ func (s *Files) Close() error {
 	if s.cur.rows != nil {
 		_ = s.cur.rows.Close()
 	}
+	s.cur.done()
 	s.cur = nil
 	return f.Close()
 }
@@ -220,35 +243,4 @@ func SumFile(ctx context.Context, file File) (string, error) {
 		return "", fmt.Errorf("%s: %w", file.Name, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// unpack looks at the first bytes: gzip and bzip2 are unpacked, other archives
-// refused by name, anything else is read as it stands. A name that says gzip
-// over a content that is not is refused.
-func unpack(r io.Reader, name string) (io.Reader, error) {
-	b := bufio.NewReaderSize(r, 64<<10)
-	head, err := b.Peek(6)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	refuse := func(what string) error {
-		return fmt.Errorf("%s: the file is packed with %s: %w; unpack it or use gzip", name, what, ErrEncoding)
-	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(b)
-	case bytes.HasPrefix(head, []byte("BZh")) && strings.HasSuffix(name, ".bz2"):
-		return bzip2.NewReader(b), nil
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, refuse("zstandard")
-	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
-		return nil, refuse("xz")
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return nil, refuse("zip")
-	case bytes.HasPrefix(head, []byte("PAR1")):
-		return nil, fmt.Errorf("%s: the file is Parquet: %w; export it as CSV or JSON lines", name, ErrEncoding)
-	case len(head) > 0 && strings.HasSuffix(name, ".gz"):
-		return nil, fmt.Errorf("%s: the name says gzip and the content is not: %w", name, ErrEncoding)
-	}
-	return b, nil
 }

@@ -10,6 +10,8 @@ import (
 
 // JSONLOptions say how a file of JSON lines is read.
 type JSONLOptions struct {
+	// Encoding of the bytes.
+	Encoding Encoding
 	// FinalNewline: a last line without a line end is not finished, even when
 	// it is a whole object.
 	FinalNewline bool
@@ -34,7 +36,18 @@ func NewJSONL(r io.Reader, name string, opt JSONLOptions, want Wanted) (*JSONL, 
 		opt.MaxRow = DefaultMaxRow
 	}
 	j := &JSONL{w: newWindow(r), name: name, opt: opt, obj: newObjectReader(want)}
-	return j, skipMark(j.w, name)
+	var err error
+	j.opt.Encoding, err = j.w.start(name, opt.Encoding)
+	return j, err
+}
+
+// Layout implements Laid.
+func (j *JSONL) Layout() Layout {
+	l := Layout{Format: "jsonl"}
+	if j.opt.Encoding != UTF8 {
+		l.Encoding = j.opt.Encoding
+	}
+	return l
 }
 
 // Close implements Reader; the stream belongs to the caller.
@@ -59,7 +72,7 @@ func (j *JSONL) Next(ctx context.Context) (*row.Record, error) {
 		}
 		if tooLong {
 			raw, size := j.w.tooLong(rawKept)
-			j.rec.Raw = raw
+			j.rec.Raw = j.w.original(raw)
 			if j.w.err != nil {
 				return nil, j.w.err
 			}
@@ -79,10 +92,17 @@ func (j *JSONL) Next(ctx context.Context) (*row.Record, error) {
 		if len(bytes.TrimSpace([]byte(raw))) == 0 {
 			continue
 		}
-		j.rec.Raw = raw
+		j.rec.Raw = j.w.original(raw)
 		if !ended && j.opt.FinalNewline {
 			j.rec.Fault = fault(row.UnfinishedRow, "", "the last line has no line end")
 			return &j.rec, nil
+		}
+		if j.opt.Encoding.oneByte() {
+			var ok bool
+			if raw, ok = j.opt.Encoding.toUTF8(raw); !ok {
+				j.rec.Fault = fault(row.InvalidUTF8, "", "the line has bytes that are no characters of %s", j.opt.Encoding)
+				return &j.rec, nil
+			}
 		}
 		j.rec.Values, j.rec.Fault = j.obj.read(raw)
 		if f := j.rec.Fault; f != nil && f.Code == row.BadJSON && !ended {

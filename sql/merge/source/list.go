@@ -47,6 +47,9 @@ func NewList(data []byte, name string, want Wanted) (*List, error) {
 	return l, nil
 }
 
+// Layout implements Laid.
+func (l *List) Layout() Layout { return Layout{Format: "json"} }
+
 // Close implements Reader.
 func (l *List) Close() error { return nil }
 

@@ -17,6 +17,17 @@ type objectReader struct {
 	reject bool
 	values []row.Value
 	seen   map[string]bool
+	// inner are the wanted values inside a field, by the field's name: a column
+	// that is not a field by its whole name is a path.
+	inner map[string][]innerField
+	// exact are the wanted names that the object has as such.
+	exact map[string]bool
+}
+
+type innerField struct {
+	at   int
+	path []step
+	name string
 }
 
 func newObjectReader(want Wanted) objectReader {
@@ -26,9 +37,14 @@ func newObjectReader(want Wanted) objectReader {
 		reject: want.RejectUnknown,
 		values: make([]row.Value, len(want.Names)),
 		seen:   map[string]bool{},
+		inner:  map[string][]innerField{},
+		exact:  map[string]bool{},
 	}
 	for i, n := range want.Names {
 		o.place[n] = i
+		if path := parsePath(n); len(path) > 1 {
+			o.inner[path[0].key] = append(o.inner[path[0].key], innerField{at: i, path: path[1:], name: n})
+		}
 	}
 	return o
 }
@@ -51,6 +67,7 @@ func (o *objectReader) read(raw string) ([]row.Value, *row.Fault) {
 		o.values[i] = row.Value{}
 	}
 	clear(o.seen)
+	clear(o.exact)
 	s.at++
 	for {
 		s.space()
@@ -76,12 +93,37 @@ func (o *objectReader) read(raw string) ([]row.Value, *row.Fault) {
 		if !ok {
 			return nil, fault(row.BadJSON, key, "the text has half of a surrogate pair")
 		}
+		paths := o.inner[key]
+		if v.Kind == row.JSON && len(paths) > 0 {
+			if f := o.takeInner(v.Text, paths); f != nil {
+				return nil, f
+			}
+		}
 		if i, wanted := o.place[key]; wanted {
 			o.values[i] = v
-		} else if o.reject {
+			if len(o.inner) > 0 {
+				o.exact[key] = true
+			}
+		} else if o.reject && len(paths) == 0 {
 			return nil, fault(row.UnknownField, key, "the field %q is not among the step's columns; declare it, or set unknown_fields: ignore", key)
 		}
 	}
+}
+
+// takeInner takes what the step wants of the inside of a field.
+func (o *objectReader) takeInner(text string, paths []innerField) *row.Fault {
+	for _, in := range paths {
+		v, twice, ok := lookup(text, in.path)
+		switch {
+		case twice != "":
+			return fault(row.DuplicateKey, in.name, "an object on the way to %s has the key %q twice", in.name, twice)
+		case !ok:
+			return fault(row.BadJSON, in.name, "the text has half of a surrogate pair")
+		case !o.exact[in.name]:
+			o.values[in.at] = v
+		}
+	}
+	return nil
 }
 
 // explainJSON says what is wrong with a text that is not valid JSON.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/airlock-dag/airlock/sql/merge/row"
 )
@@ -144,15 +143,6 @@ func value(v any, typ string) row.Value {
 	}
 }
 
-// plainFloat writes a float without an exponent where it is a whole number or
-// has few decimals, so that a column of SQLite that holds 12.5 is a decimal.
-func plainFloat(f float64, bits int) string {
-	if f > -1e21 && f < 1e21 && (f > 1e-7 || f < -1e-7 || f == 0) {
-		return strconv.FormatFloat(f, 'f', -1, bits)
-	}
-	return strconv.FormatFloat(f, 'g', -1, bits)
-}
-
 func textValue(s, typ string) row.Value {
 	switch {
 	case strings.HasPrefix(typ, "DECIMAL"), strings.HasPrefix(typ, "NUMERIC"):
@@ -168,36 +158,24 @@ func textValue(s, typ string) row.Value {
 
 // raw is the row as a JSON object, which is what a letter keeps of it.
 func (q *Query) raw() string {
-	var b strings.Builder
-	b.WriteByte('{')
+	b := []byte{'{'}
 	for i, c := range q.columns {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		b.Write(jsonText(c))
-		b.WriteByte(':')
+		b = append(append(b, jsonText(c)...), ':')
 		v := value(q.cells[i], q.types[i])
-		switch v.Kind {
-		case row.Null, row.Missing:
-			b.WriteString("null")
-		case row.Number, row.Bool:
-			if json.Valid([]byte(v.Text)) {
-				b.WriteString(v.Text)
-			} else {
-				b.Write(jsonText(v.Text))
-			}
-		case row.Bytes:
-			fmt.Fprintf(&b, "\"%x\"", v.Text)
-		default:
-			if utf8.ValidString(v.Text) {
-				b.Write(jsonText(v.Text))
-			} else {
-				fmt.Fprintf(&b, "\"%x\"", v.Text)
-			}
+		if v.Kind == row.JSON { // a document of a JSON column stays a text
+			v.Kind = row.Text
 		}
+		b = appendValue(b, v)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return string(append(b, '}'))
+}
+
+// Layout implements Laid.
+func (q *Query) Layout() Layout {
+	return Layout{Format: "query", Columns: q.columns, Types: q.types}
 }
 
 func jsonText(s string) []byte {

@@ -47,6 +47,8 @@ var (
 	ErrHeader = errors.New("the header does not fit")
 	// ErrTruncated: a packed file ends before its end.
 	ErrTruncated = errors.New("the packed file is cut short")
+	// ErrDamaged: a packed or Parquet file cannot be decoded.
+	ErrDamaged = errors.New("the file is damaged")
 	// ErrChanged: the file was written to while it was read.
 	ErrChanged = errors.New("the file changed while it was read")
 	// ErrNotFound: no file matches.

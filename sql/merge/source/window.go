@@ -17,6 +17,8 @@ type window struct {
 	line int64 // physical line of buf[head], from 1
 	eof  bool
 	err  error
+	// encoding is that of the file when the window gives another: UTF-16, else "".
+	encoding Encoding
 }
 
 const windowStart = 128 << 10
@@ -72,14 +74,14 @@ func (w *window) peek(n int) []byte {
 // take drops n bytes from the front and counts the lines in them.
 func (w *window) take(n int) {
 	w.line += int64(bytes.Count(w.buf[w.head:w.head+n], []byte{'\n'}))
-	w.off += int64(n)
+	w.off += w.size(w.buf[w.head : w.head+n])
 	w.head += n
 }
 
 // takeLine drops n bytes that are known to hold one line end at their end.
 func (w *window) takeLine(n int) {
 	w.line++
-	w.off += int64(n)
+	w.off += w.size(w.buf[w.head : w.head+n])
 	w.head += n
 }
 

@@ -1,0 +1,388 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/airlock-dag/airlock/sql/merge/row"
+)
+
+// Parquet reads the rows of a Parquet file, row group after row group, a page of
+// each column at a time: memory does not grow with the file. Numbers, decimals
+// and times keep every digit; a struct, list or map is JSON.
+type Parquet struct {
+	name    string
+	groups  []parquet.RowGroup
+	rows    parquet.Rows // of the present group, nil between two
+	buf     []parquet.Row
+	have    []parquet.Row // read and not yet given
+	fields  []*parquetField
+	leaves  [][]parquet.Value // values of the row by leaf
+	columns []string
+	want    []parquetPick
+	unknown []string
+	values  []row.Value
+	n       int64
+	rec     row.Record
+}
+
+// parquetPick is a wanted column: a field of the file, or a path inside one.
+type parquetPick struct {
+	field *parquetField // nil when the file has none
+	inner []step
+}
+
+// parquetRows is how many rows are decoded at once; maxEmpty how many row groups
+// and reads in a row may give none.
+const (
+	parquetRows = 64
+	maxEmpty    = 10000
+)
+
+// NewParquet reads the file's schema.
+func NewParquet(r io.ReaderAt, size int64, name string, want Wanted) (p *Parquet, err error) {
+	defer noPanic(name, &err)
+	if err := checkFooter(r, size); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
+	if err != nil {
+		return nil, fmt.Errorf("%s: not a Parquet file that can be read: %w: %w", name, err, ErrDamaged)
+	}
+	p = &Parquet{name: name, groups: f.RowGroups(), buf: make([]parquet.Row, parquetRows)}
+	leaf := 0
+	for _, field := range f.Schema().Fields() {
+		made := newParquetField(field, &leaf, 0, 0)
+		p.fields = append(p.fields, made)
+		p.columns = append(p.columns, made.name)
+	}
+	p.leaves = make([][]parquet.Value, leaf)
+	return p, p.choose(want)
+}
+
+// checkFooter looks at the last bytes, which say how long the footer is: the
+// library takes that much memory before it looks whether the file is as long.
+func checkFooter(r io.ReaderAt, size int64) error {
+	const least = 12 // PAR1, the footer's length, PAR1
+	end := make([]byte, 8)
+	if size < least {
+		return fmt.Errorf("not a Parquet file, it has %d bytes: %w", size, ErrDamaged)
+	}
+	if _, err := r.ReadAt(end, size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if magic := string(end[4:]); magic != "PAR1" {
+		return fmt.Errorf("not a whole Parquet file, it ends with %q and not with PAR1: %w", magic, ErrDamaged)
+	}
+	if footer := int64(binary.LittleEndian.Uint32(end)); footer > size-least {
+		return fmt.Errorf("the footer is said to have %d bytes, the file has %d: %w", footer, size, ErrDamaged)
+	}
+	return nil
+}
+
+// noPanic turns what a damaged file makes the library do into an error.
+func noPanic(name string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%s: the file cannot be decoded: %v: %w", name, r, ErrDamaged)
+	}
+}
+
+func (p *Parquet) choose(want Wanted) error {
+	names := want.Names
+	if want.All {
+		names = p.columns
+	}
+	used := map[*parquetField]bool{}
+	var lacks []string
+	for _, n := range names {
+		pick := parquetPick{field: p.field(n)}
+		if steps := parsePath(n); pick.field == nil && len(steps) > 1 {
+			pick = parquetPick{field: p.field(steps[0].key), inner: steps[1:]}
+		}
+		if pick.field == nil && !want.Optional[n] {
+			lacks = append(lacks, n)
+		}
+		used[pick.field] = true
+		p.want = append(p.want, pick)
+	}
+	p.values = make([]row.Value, len(names))
+	for _, f := range p.fields {
+		if !used[f] {
+			p.unknown = append(p.unknown, f.name)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("%s: no column %s; the file has %s: %w", p.name, quoteList(lacks), quoteList(p.columns), ErrHeader)
+	}
+	if want.RejectUnknown && len(p.unknown) > 0 {
+		return fmt.Errorf("%s: the columns %s are not among the step's columns: %w", p.name, quoteList(p.unknown), ErrHeader)
+	}
+	return nil
+}
+
+func (p *Parquet) field(name string) *parquetField {
+	for _, f := range p.fields {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// Columns are the file's columns in order.
+func (p *Parquet) Columns() []string { return p.columns }
+
+// Unknown are the file's columns that nobody wants.
+func (p *Parquet) Unknown() []string { return p.unknown }
+
+// Layout implements Laid.
+func (p *Parquet) Layout() Layout { return Layout{Format: "parquet"} }
+
+// Close implements Reader; the file belongs to the caller.
+func (p *Parquet) Close() error {
+	p.groups, p.have = nil, nil
+	if p.rows == nil {
+		return nil
+	}
+	rows := p.rows
+	p.rows = nil
+	return rows.Close()
+}
+
+// Next implements Reader.
+func (p *Parquet) Next(ctx context.Context) (rec *row.Record, err error) {
+	defer noPanic(p.name, &err)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for tries := 0; len(p.have) == 0; tries++ {
+		if err := p.more(); err != nil {
+			return nil, err
+		}
+		if tries > maxEmpty { // a damaged page can keep the library from coming forward
+			return nil, fmt.Errorf("%s: after row %d: no further rows and no end: %w", p.name, p.n, ErrDamaged)
+		}
+	}
+	r := p.have[0]
+	p.have = p.have[1:]
+	p.n++
+	r.Range(func(i int, values []parquet.Value) bool {
+		p.leaves[i] = values
+		return true
+	})
+	p.rec = row.Record{Source: p.name, Line: p.n, Offset: -1, Raw: p.raw(), Values: p.values}
+	for i, pick := range p.want {
+		switch {
+		case pick.field == nil:
+			p.values[i] = row.Value{}
+		case len(pick.inner) == 0:
+			p.values[i] = pick.field.value(p.leaves)
+		default:
+			v, _, _ := lookup(string(pick.field.appendJSON(nil, p.leaves)), pick.inner)
+			if b, is := fromHex(v); is {
+				v = b
+			}
+			p.values[i] = v
+		}
+	}
+	return &p.rec, nil
+}
+
+// more decodes further rows; io.EOF after the last.
+func (p *Parquet) more() error {
+	if p.rows == nil {
+		if len(p.groups) == 0 {
+			return io.EOF
+		}
+		p.rows = p.groups[0].Rows()
+		p.groups = p.groups[1:]
+	}
+	n, err := p.rows.ReadRows(p.buf)
+	p.have = p.buf[:n]
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		err = p.rows.Close()
+		p.rows = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: after row %d: %w: %w", p.name, p.n, err, ErrDamaged)
+	}
+	return nil
+}
+
+// raw is the row as a JSON object, which is what a letter keeps of it.
+func (p *Parquet) raw() string {
+	b := []byte{'{'}
+	for i, f := range p.fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, jsonText(f.name)...), ':')
+		b = f.appendJSON(b, p.leaves)
+	}
+	return string(append(b, '}'))
+}
+
+// parquetField is a node of the file's schema.
+type parquetField struct {
+	name       string
+	children   []*parquetField
+	leaf       int // the first leaf at or below
+	leaves     int // how many
+	optional   bool
+	repeated   bool
+	define     int // definition level from which there is a value
+	repeat     int // repetition level of a further element
+	list, dict bool
+	text       func(parquet.Value) row.Value // of a leaf
+}
+
+func newParquetField(node parquet.Field, leaf *int, define, repeat int) *parquetField {
+	f := &parquetField{name: node.Name(), leaf: *leaf, optional: node.Optional(), repeated: node.Repeated()}
+	if f.optional || f.repeated {
+		define++
+	}
+	if f.repeated {
+		repeat++
+	}
+	f.define, f.repeat = define, repeat
+	if node.Leaf() {
+		*leaf++
+		f.leaves, f.text = 1, parquetText(node.Type())
+		return f
+	}
+	for _, child := range node.Fields() {
+		f.children = append(f.children, newParquetField(child, leaf, define, repeat))
+	}
+	f.leaves = *leaf - f.leaf
+	logical := ""
+	if t := node.Type(); t != nil && t.LogicalType() != nil {
+		logical = t.LogicalType().String()
+	}
+	inner := len(f.children) == 1 && f.children[0].repeated
+	f.list = inner && (strings.HasPrefix(logical, "LIST") || f.children[0].name == "list" || f.children[0].name == "bag")
+	f.dict = inner && !f.list && len(f.children[0].children) == 2 && (strings.HasPrefix(logical, "MAP") || f.children[0].name == "key_value")
+	return f
+}
+
+// value is the field of a row.
+func (f *parquetField) value(leaves [][]parquet.Value) row.Value {
+	if f.text != nil && !f.repeated {
+		if v := leaves[f.leaf]; len(v) > 0 && !v[0].IsNull() {
+			return f.text(v[0])
+		}
+		return row.Value{Kind: row.Null}
+	}
+	text := string(f.appendJSON(nil, leaves))
+	if text == "null" {
+		return row.Value{Kind: row.Null}
+	}
+	return row.Value{Kind: row.JSON, Text: text}
+}
+
+// appendJSON writes the field as JSON. leaves has, by leaf, the values that
+// belong to this one occurrence of the field's parent.
+func (f *parquetField) appendJSON(b []byte, leaves [][]parquet.Value) []byte {
+	if !f.repeated {
+		return f.appendOne(b, leaves)
+	}
+	b = append(b, '[')
+	for i, element := range f.elements(leaves) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = f.appendOne(b, element)
+	}
+	return append(b, ']')
+}
+
+// elements parts the values of a repeated field.
+func (f *parquetField) elements(leaves [][]parquet.Value) [][][]parquet.Value {
+	var out [][][]parquet.Value
+	for l := f.leaf; l < f.leaf+f.leaves; l++ {
+		at := -1
+		for i, v := range leaves[l] {
+			if v.DefinitionLevel() < f.define {
+				continue // the list is empty or null
+			}
+			if i == 0 || v.RepetitionLevel() <= f.repeat {
+				if at++; at == len(out) {
+					out = append(out, make([][]parquet.Value, len(leaves)))
+				}
+			}
+			out[at][l] = append(out[at][l], v)
+		}
+	}
+	return out
+}
+
+func (f *parquetField) appendOne(b []byte, leaves [][]parquet.Value) []byte {
+	first := leaves[f.leaf]
+	if len(first) == 0 || (f.optional && first[0].DefinitionLevel() < f.define) {
+		return append(b, "null"...)
+	}
+	switch {
+	case f.text != nil:
+		if first[0].IsNull() {
+			return append(b, "null"...)
+		}
+		return appendValue(b, f.text(first[0]))
+	case f.list:
+		return f.appendList(b, leaves)
+	case f.dict:
+		return f.appendMap(b, leaves)
+	}
+	b = append(b, '{')
+	for i, c := range f.children {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, jsonText(c.name)...), ':')
+		b = c.appendJSON(b, leaves)
+	}
+	return append(b, '}')
+}
+
+// appendList writes a list without the two groups that Parquet has around its
+// elements.
+func (f *parquetField) appendList(b []byte, leaves [][]parquet.Value) []byte {
+	group := f.children[0]
+	b = append(b, '[')
+	for i, element := range group.elements(leaves) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if len(group.children) == 1 {
+			b = group.children[0].appendJSON(b, element)
+		} else {
+			b = group.appendOne(b, element)
+		}
+	}
+	return append(b, ']')
+}
+
+// appendMap writes a map as an object; keys that are no texts are written as
+// such.
+func (f *parquetField) appendMap(b []byte, leaves [][]parquet.Value) []byte {
+	group := f.children[0]
+	key, value := group.children[0], group.children[1]
+	b = append(b, '{')
+	for i, element := range group.elements(leaves) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name := key.appendJSON(nil, element)
+		if name[0] != '"' || !json.Valid(name) {
+			name = jsonText(string(name))
+		}
+		b = append(append(b, name...), ':')
+		b = value.appendJSON(b, element)
+	}
+	return append(b, '}')
+}
