@@ -38,20 +38,25 @@ type InstanceFilter struct {
 // LetterFilter narrows a list of dead letters. Every field that is set must
 // match; zero matches all. Rows come in the order of their ids.
 type LetterFilter struct {
-	DagID       string
-	TaskID      string
-	RunID       string
-	Queue       string
-	ErrorClass  ErrorClass
-	ErrorCode   string
-	Fingerprint string
-	Status      LetterStatus
+	DagID       string       `json:"dag_id,omitempty"`
+	TaskID      string       `json:"task_id,omitempty"`
+	RunID       string       `json:"run_id,omitempty"`
+	Queue       string       `json:"queue,omitempty"`
+	ErrorClass  ErrorClass   `json:"error_class,omitempty"`
+	ErrorCode   string       `json:"error_code,omitempty"`
+	Fingerprint string       `json:"fingerprint,omitempty"`
+	Status      LetterStatus `json:"status,omitempty"`
 	// Since and Until bound enqueued_at: Since <= enqueued_at < Until.
-	Since, Until *time.Time
-	IDs          []int64
-	Limit        int // 0 for 100, negative for all
-	// After pages on: only letters with a greater id.
-	After int64
+	Since *time.Time `json:"since,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	IDs   []int64    `json:"ids,omitempty"`
+	// Limit is the greatest number of rows; 0 for 100, negative for all.
+	Limit int `json:"-"`
+	// After pages on: only letters with a greater id. UpTo: none with a greater.
+	After int64 `json:"-"`
+	UpTo  int64 `json:"-"`
+	// Drain is the drain that replayed the letter last.
+	Drain string `json:"-"`
 }
 
 // LetterGroup counts the letters of one fingerprint: one failure, however many

@@ -16,11 +16,23 @@ const letterColumns = `id, job_id, dag_id, run_id, task_id, map_index, logical_d
  error_message, fingerprint, original_payload_hash, asset_sha256, idempotency_key, return_count, status, schema_version,
  first_failed_at, enqueued_at, expires_at, updated_at`
 
+// looseTime is an instant that may be unreadable: somebody else may have written
+// the row, and one bad row must not hide the others. It is then not Valid.
+type looseTime struct{ dialect.Time }
+
+// Scan implements sql.Scanner.
+func (t *looseTime) Scan(v any) error {
+	if t.Time.Scan(v) != nil {
+		t.Time = dialect.Time{}
+	}
+	return nil
+}
+
 type letterRow struct {
 	ID    int64  `db:"id"`
 	JobID string `db:"job_id"`
 	dag.TaskInstanceKey
-	LogicalDate    dialect.Time `db:"logical_date"`
+	LogicalDate    looseTime    `db:"logical_date"`
 	Queue          string       `db:"queue"`
 	AttemptCount   int          `db:"attempt_count"`
 	ErrorClass     string       `db:"error_class"`
@@ -35,10 +47,10 @@ type letterRow struct {
 	ReturnCount    int          `db:"return_count"`
 	Status         string       `db:"status"`
 	SchemaVersion  int          `db:"schema_version"`
-	FirstFailedAt  dialect.Time `db:"first_failed_at"`
-	EnqueuedAt     dialect.Time `db:"enqueued_at"`
-	ExpiresAt      dialect.Time `db:"expires_at"`
-	UpdatedAt      dialect.Time `db:"updated_at"`
+	FirstFailedAt  looseTime    `db:"first_failed_at"`
+	EnqueuedAt     looseTime    `db:"enqueued_at"`
+	ExpiresAt      looseTime    `db:"expires_at"`
+	UpdatedAt      looseTime    `db:"updated_at"`
 }
 
 func (r letterRow) model() dag.DeadLetter {
@@ -47,7 +59,7 @@ func (r letterRow) model() dag.DeadLetter {
 		AttemptCount: r.AttemptCount, ErrorClass: dag.ErrorClass(r.ErrorClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 		StackTrace: r.StackTrace, Fingerprint: r.Fingerprint, OriginalPayloadHash: r.PayloadHash, IdempotencyKey: r.IdempotencyKey,
 		ReturnCount: r.ReturnCount, Status: dag.LetterStatus(r.Status), SchemaVersion: r.SchemaVersion,
-		FirstFailedAt: r.FirstFailedAt.Time, EnqueuedAt: r.EnqueuedAt.Time, ExpiresAt: r.ExpiresAt.Time, UpdatedAt: r.UpdatedAt.Time,
+		FirstFailedAt: r.FirstFailedAt.Time.Time, EnqueuedAt: r.EnqueuedAt.Time.Time, ExpiresAt: r.ExpiresAt.Time.Time, UpdatedAt: r.UpdatedAt.Time.Time,
 	}
 	if r.Payload != "" {
 		l.Payload = json.RawMessage(r.Payload)
@@ -80,6 +92,10 @@ func letterCondition(f dag.LetterFilter) condition {
 	if f.After > 0 {
 		c.add("id > ?", f.After)
 	}
+	if f.UpTo > 0 {
+		c.add("id <= ?", f.UpTo)
+	}
+	c.eq("drain_id", f.Drain)
 	return c
 }
 
@@ -114,9 +130,8 @@ func (s *Store) Letter(ctx context.Context, id int64) (dag.DeadLetter, error) {
 	return rows[0].model(), nil
 }
 
-// LetterStats implements Desk. f.Limit bounds the groups; f.After is not used.
+// LetterStats implements Desk. f.Limit bounds the groups.
 func (s *Store) LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.LetterGroup, error) {
-	f.After = 0
 	c := letterCondition(f)
 	var rows []struct {
 		Fingerprint string       `db:"fingerprint"`
