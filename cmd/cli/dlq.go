@@ -12,40 +12,56 @@ import (
 
 // dlqCmd groups what is done with dead letters.
 type dlqCmd struct {
-	List  dlqListCmd  `cmd:"" help:"List dead letters."`
-	Show  dlqShowCmd  `cmd:"" help:"Show one dead letter with its payload."`
-	Stats dlqStatsCmd `cmd:"" help:"Count dead letters by failure."`
-	Rows  dlqRowsCmd  `cmd:"" help:"List the rows that a merge put aside in a target database."`
+	List   dlqListCmd   `cmd:"" help:"List dead letters."`
+	Show   dlqShowCmd   `cmd:"" help:"Show one dead letter with its payload."`
+	Stats  dlqStatsCmd  `cmd:"" help:"Count dead letters by failure."`
+	Rows   dlqRowsCmd   `cmd:"" help:"List the rows that a merge put aside in a target database."`
+	Replay dlqReplayCmd `cmd:"" help:"Put dead letters back to work; without --apply only show what would be done."`
+	Drains dlqDrainsCmd `cmd:"" help:"List replays: what they select, how far they are, what came of them."`
+	Resume dlqResumeCmd `cmd:"" help:"Go on with a replay that was stopped, paused or killed."`
+}
+
+// letterMatch are the flags that say which letters are meant.
+type letterMatch struct {
+	Dag         string  `short:"d" placeholder:"DAG" help:"Only of this DAG."`
+	Task        string  `short:"t" placeholder:"TASK" help:"Only of this task."`
+	RunID       string  `name:"run" short:"r" placeholder:"RUN" help:"Only of this run."`
+	Queue       string  `placeholder:"QUEUE" help:"Only of this queue."`
+	ErrorClass  string  `name:"error-class" placeholder:"CLASS" help:"Only of this class: permanent, exhausted, poison, configuration, capability, crash_loop."`
+	ErrorCode   string  `name:"error-code" placeholder:"CODE" help:"Only with this error code."`
+	Fingerprint string  `placeholder:"HEX" help:"Only of this failure, see dlq stats."`
+	Since       string  `short:"s" placeholder:"DATE" help:"Only sealed from here on (or 24h: the last day)."`
+	Until       string  `short:"e" placeholder:"DATE" help:"Only sealed before."`
+	IDs         []int64 `name:"ids" placeholder:"ID,..." help:"Only these letters, by their ids."`
 }
 
 // letterFilter are the flags that narrow a list of letters.
 type letterFilter struct {
-	Dag         string `short:"d" placeholder:"DAG" help:"Only of this DAG."`
-	Task        string `short:"t" placeholder:"TASK" help:"Only of this task."`
-	RunID       string `name:"run" short:"r" placeholder:"RUN" help:"Only of this run."`
-	Queue       string `placeholder:"QUEUE" help:"Only of this queue."`
-	ErrorClass  string `name:"error-class" placeholder:"CLASS" help:"Only of this class: permanent, exhausted, poison, configuration, capability, crash_loop."`
-	ErrorCode   string `name:"error-code" placeholder:"CODE" help:"Only with this error code."`
-	Fingerprint string `placeholder:"HEX" help:"Only of this failure, see dlq stats."`
-	Status      string `placeholder:"STATUS" help:"Only with this status: sealed, quarantined, replaying, resolved, dropped, expired."`
-	Since       string `short:"s" placeholder:"DATE" help:"Only sealed from here on (or 24h: the last day)."`
-	Until       string `short:"e" placeholder:"DATE" help:"Only sealed before."`
-	Limit       int    `default:"100" help:"How many at most; 0 for all."`
+	letterMatch
+	Status string `placeholder:"STATUS" help:"Only with this status: sealed, quarantined, replaying, resolved, dropped, expired."`
+	Limit  int    `default:"100" help:"How many at most; 0 for all."`
 }
 
 // filter checks the flags: a misspelt class would find nothing, silently.
 func (f letterFilter) filter(s *session) (dag.LetterFilter, error) {
-	classes := []string{"permanent", "exhausted", "poison", "configuration", "capability", "crash_loop"}
 	statuses := []string{"sealed", "quarantined", "replaying", "resolved", "dropped", "expired"}
-	if err := oneOf("--error-class", f.ErrorClass, classes); err != nil {
+	if err := oneOf("--status", f.Status, statuses); err != nil {
 		return dag.LetterFilter{}, err
 	}
-	if err := oneOf("--status", f.Status, statuses); err != nil {
+	out, err := f.match(s)
+	out.Status, out.Limit = dag.LetterStatus(f.Status), noLimit(f.Limit)
+	return out, err
+}
+
+// match is the filter that the flags say.
+func (f letterMatch) match(s *session) (dag.LetterFilter, error) {
+	classes := []string{"permanent", "exhausted", "poison", "configuration", "capability", "crash_loop"}
+	if err := oneOf("--error-class", f.ErrorClass, classes); err != nil {
 		return dag.LetterFilter{}, err
 	}
 	out := dag.LetterFilter{
 		DagID: f.Dag, TaskID: f.Task, RunID: f.RunID, Queue: f.Queue, ErrorClass: dag.ErrorClass(f.ErrorClass), ErrorCode: f.ErrorCode,
-		Fingerprint: f.Fingerprint, Status: dag.LetterStatus(f.Status), Limit: noLimit(f.Limit),
+		Fingerprint: f.Fingerprint, IDs: f.IDs,
 	}
 	var err error
 	if out.Since, err = s.since(f.Since); err != nil {

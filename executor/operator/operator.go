@@ -24,6 +24,20 @@ type Operator interface {
 // Task.ScratchDir.
 type Scratch interface{ UsesScratch() bool }
 
+// Prober is what an Operator also implements when it can find out by trying
+// whether a step could work on this machine now: a replay asks it before it puts
+// a dead letter back. args are the step's, rendered, as far as they are known;
+// dir is the folder of the DAG's file.
+type Prober interface {
+	// Missing says what the machine lacks for the step, "" for nothing. It does
+	// not depend on the step's input, so that the answer holds for all letters of
+	// a step. The error is set only when ctx is done.
+	Missing(ctx context.Context, args map[string]any, dir string) (string, error)
+	// InputGone says that the step's input is not there any more, "" when it is
+	// or when the step has none.
+	InputGone(args map[string]any, dir string) string
+}
+
 // Task is what one attempt gets.
 type Task struct {
 	DAG *dag.DAG

@@ -195,3 +195,16 @@ func drainOutcome(ctx context.Context, q sqlx.QueryerContext, id string) (dag.Dr
 	}
 	return out, nil
 }
+
+// DoublePublished counts letters that a drain replayed more than once; "" for
+// any drain. The unique key on (drain_id, dead_letter_id) keeps it 0.
+func (s *Store) DoublePublished(ctx context.Context, drain string) (int, error) {
+	var c condition
+	c.add("decision = 'replayed'")
+	c.add("drain_id IS NOT NULL")
+	c.eq("drain_id", drain)
+	var n int
+	err := s.db.Reader().GetContext(ctx, &n, "SELECT COUNT(*) FROM (SELECT 1 AS one FROM dead_letter_audit"+c.where()+
+		" GROUP BY drain_id, dead_letter_id HAVING COUNT(*) > 1) x", c.args...)
+	return n, s.explain("count decisions", err)
+}

@@ -32,25 +32,25 @@ type letterRow struct {
 	ID    int64  `db:"id"`
 	JobID string `db:"job_id"`
 	dag.TaskInstanceKey
-	LogicalDate    looseTime    `db:"logical_date"`
-	Queue          string       `db:"queue"`
-	AttemptCount   int          `db:"attempt_count"`
-	ErrorClass     string       `db:"error_class"`
-	ErrorCode      string       `db:"error_code"`
-	ErrorMessage   string       `db:"error_message"`
-	StackTrace     string       `db:"stack_trace"`
-	Fingerprint    string       `db:"fingerprint"`
-	Payload        string       `db:"payload"`
-	PayloadHash    string       `db:"original_payload_hash"`
-	AssetSHA256    *string      `db:"asset_sha256"`
-	IdempotencyKey string       `db:"idempotency_key"`
-	ReturnCount    int          `db:"return_count"`
-	Status         string       `db:"status"`
-	SchemaVersion  int          `db:"schema_version"`
-	FirstFailedAt  looseTime    `db:"first_failed_at"`
-	EnqueuedAt     looseTime    `db:"enqueued_at"`
-	ExpiresAt      looseTime    `db:"expires_at"`
-	UpdatedAt      looseTime    `db:"updated_at"`
+	LogicalDate    looseTime `db:"logical_date"`
+	Queue          string    `db:"queue"`
+	AttemptCount   int       `db:"attempt_count"`
+	ErrorClass     string    `db:"error_class"`
+	ErrorCode      string    `db:"error_code"`
+	ErrorMessage   string    `db:"error_message"`
+	StackTrace     string    `db:"stack_trace"`
+	Fingerprint    string    `db:"fingerprint"`
+	Payload        string    `db:"payload"`
+	PayloadHash    string    `db:"original_payload_hash"`
+	AssetSHA256    *string   `db:"asset_sha256"`
+	IdempotencyKey string    `db:"idempotency_key"`
+	ReturnCount    int       `db:"return_count"`
+	Status         string    `db:"status"`
+	SchemaVersion  int       `db:"schema_version"`
+	FirstFailedAt  looseTime `db:"first_failed_at"`
+	EnqueuedAt     looseTime `db:"enqueued_at"`
+	ExpiresAt      looseTime `db:"expires_at"`
+	UpdatedAt      looseTime `db:"updated_at"`
 }
 
 func (r letterRow) model() dag.DeadLetter {

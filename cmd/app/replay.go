@@ -1,0 +1,312 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/executor/replay"
+	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge"
+	"github.com/airlock-dag/airlock/sql/store"
+)
+
+var _ replay.Store = (*store.Store)(nil)
+
+// Desk is the dead-letter desk of an application: the controller with its
+// probes. Close it.
+type Desk struct {
+	*replay.Controller
+	probes *probes
+}
+
+// NewDesk makes a desk. With probing it asks targets, connections and this
+// machine's encoders before it puts a letter back; without, a letter is judged
+// by the state database and the targets' ledgers alone.
+func (a *App) NewDesk(probing bool) *Desk {
+	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}}
+	set := replay.Probes{Effects: p}
+	if probing {
+		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.connections), capability(p.machine)}
+	}
+	return &Desk{
+		Controller: replay.New(replay.Options{Store: a.store, Probes: set, Clock: a.o.Clock, IDs: a.o.IDs}),
+		probes:     p,
+	}
+}
+
+// Close closes the connections to targets.
+func (d *Desk) Close() error {
+	var errs []error
+	for _, t := range d.probes.targets {
+		if t.db != nil {
+			errs = append(errs, t.db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// answersFor is how long an answer of a probe holds; targetTimeout bounds how
+// long a target may take to answer at all.
+const (
+	answersFor    = 15 * time.Second
+	targetTimeout = 5 * time.Second
+)
+
+// capability turns a function into a replay.Capabilities.
+type capability func(ctx context.Context, c *dag.ReplayCase) (string, error)
+
+// Missing implements replay.Capabilities.
+func (f capability) Missing(ctx context.Context, c *dag.ReplayCase) (string, error) { return f(ctx, c) }
+
+// probes ask what lies outside the state database. They are used by one drain
+// at a time.
+type probes struct {
+	a       *App
+	targets map[string]*target
+	answers map[string]answer
+}
+
+type answer struct {
+	text string
+	at   time.Time
+}
+
+// target is a database behind a connection; trouble says why it cannot be
+// asked.
+type target struct {
+	db      *dialect.DB
+	trouble string
+	at      time.Time
+}
+
+// once keeps what a question was answered.
+func (p *probes) once(key string, ask func() (string, error)) (string, error) {
+	now := p.a.o.Clock.Now()
+	if known, ok := p.answers[key]; ok && now.Sub(known.at) < answersFor {
+		return known.text, nil
+	}
+	text, err := ask()
+	if err != nil {
+		return "", err
+	}
+	p.answers[key] = answer{text, now}
+	return text, nil
+}
+
+// args are the arguments of a letter's step as far as they are known: what the
+// DAG's file says, under what the letter's payload has. Those that still hold a
+// template are left out.
+func (p *probes) args(ctx context.Context, c *dag.ReplayCase) (def *dag.DAG, args map[string]any, err error) {
+	def, err = p.a.store.Version(ctx, c.Instance.VersionID)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = map[string]any{}
+	if task := def.Task(c.Letter.TaskID); task != nil {
+		maps.Copy(args, task.Args)
+	}
+	payload := map[string]any{}
+	if json.Unmarshal(c.Letter.Payload, &payload) == nil {
+		maps.Copy(args, payload)
+	}
+	maps.DeleteFunc(args, func(_ string, v any) bool {
+		raw, err := json.Marshal(v)
+		return err != nil || strings.Contains(string(raw), "{{") || strings.Contains(string(raw), "{%")
+	})
+	return def, args, nil
+}
+
+// connectionIDs are the connections that a step names, sorted.
+func connectionIDs(args map[string]any) []string {
+	var ids []string
+	for key, v := range args {
+		if id, ok := v.(string); ok && id != "" && (key == "conn_id" || strings.HasSuffix(key, "_conn_id")) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Done implements replay.Effects: it asks the ledger in the target of each SQL
+// step.
+func (p *probes) Done(ctx context.Context, cases []dag.ReplayCase) (map[int64]string, error) {
+	byConn := map[string][]int{}
+	for i := range cases {
+		c := &cases[i]
+		if c.Instance.ID == 0 || (c.Instance.Operator != "merge" && c.Instance.Operator != "sql") {
+			continue
+		}
+		_, args, err := p.args(ctx, c)
+		if dag.CodeOf(err) == dag.ErrNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range connectionIDs(args) {
+			byConn[id] = append(byConn[id], i)
+		}
+	}
+	out := map[int64]string{}
+	for _, id := range slices.Sorted(maps.Keys(byConn)) {
+		t, err := p.target(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if t.db == nil {
+			continue // the capability gate tells
+		}
+		keys := make([]string, len(byConn[id]))
+		for n, i := range byConn[id] {
+			keys[n] = cases[i].Letter.IdempotencyKey
+		}
+		done, err := merge.DoneEffects(ctx, t.db, keys)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			p.forget(id, err)
+			continue
+		}
+		for _, i := range byConn[id] {
+			if done[cases[i].Letter.IdempotencyKey] {
+				out[cases[i].Letter.ID] = "its key is in airlock_effect of connection " + id
+			}
+		}
+	}
+	return out, nil
+}
+
+// target opens the database behind a connection, once in a while.
+func (p *probes) target(ctx context.Context, id string) (*target, error) {
+	now := p.a.o.Clock.Now()
+	if t := p.targets[id]; t != nil && (t.db != nil || now.Sub(t.at) < answersFor) {
+		return t, nil
+	}
+	t := &target{at: now}
+	p.targets[id] = t
+	conn, err := p.a.settings.Connection(ctx, id)
+	switch {
+	case dag.CodeOf(err) == dag.ErrNotFound:
+		t.trouble = fmt.Sprintf("connection %s is absent", id)
+		return t, nil
+	case err != nil:
+		delete(p.targets, id)
+		return nil, err
+	case !slices.Contains([]string{"mysql", "mariadb", "sqlite"}, conn.Type):
+		return t, nil // no database that could be asked
+	}
+	t.db, err = dialect.OpenConnection(ctx, conn, dialect.Options{MaxConns: 2, ConnectTimeout: targetTimeout})
+	if err != nil {
+		if ctx.Err() != nil {
+			delete(p.targets, id)
+			return nil, err
+		}
+		t.trouble = fmt.Sprintf("connection %s cannot be used: %v", id, err)
+	}
+	return t, nil
+}
+
+// forget closes a target that did not answer; it is opened anew after a while.
+func (p *probes) forget(id string, err error) {
+	if t := p.targets[id]; t != nil && t.db != nil {
+		_ = t.db.Close()
+		*t = target{trouble: fmt.Sprintf("connection %s cannot be used: %v", id, err), at: p.a.o.Clock.Now()}
+	}
+}
+
+// step tells whether the letter's step can be run at all.
+func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
+	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
+	switch {
+	case dag.CodeOf(err) == dag.ErrNotFound:
+		return "the DAG's version is not in the database any more", nil
+	case err != nil:
+		return "", err
+	case def.Task(c.Letter.TaskID) == nil:
+		return "the DAG has no such task any more", nil
+	}
+	return p.once("dag "+c.Letter.DagID, func() (string, error) {
+		rows, err := p.a.store.DAGRows(ctx, dag.DAGFilter{IDs: []string{c.Letter.DagID}})
+		if err != nil || len(rows) == 0 || !rows[0].IsPaused {
+			return "", err
+		}
+		return fmt.Sprintf("DAG %s is paused: nothing of it would run", c.Letter.DagID), nil
+	})
+}
+
+// connections tells whether the connections of the step are there and answer.
+func (p *probes) connections(ctx context.Context, c *dag.ReplayCase) (string, error) {
+	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
+	if err != nil {
+		return "", err
+	}
+	named := bytes.Contains(c.Letter.Payload, []byte("conn_id"))
+	if task := def.Task(c.Letter.TaskID); task != nil && !named {
+		for key := range task.Args {
+			named = named || strings.HasSuffix(key, "conn_id")
+		}
+	}
+	if !named {
+		return "", nil
+	}
+	_, args, err := p.args(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	for _, id := range connectionIDs(args) {
+		t, err := p.target(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if t.trouble != "" {
+			return t.trouble, nil
+		}
+	}
+	return "", nil
+}
+
+// inputKeys are arguments that say what a step works on, not how: an answer
+// about the machine does not depend on them.
+func inputKeys() []string { return []string{"path", "asset", "output_dir"} }
+
+// machine asks the step's operator whether this machine could do it.
+func (p *probes) machine(ctx context.Context, c *dag.ReplayCase) (string, error) {
+	op, found := p.a.o.Operators.Get(c.Instance.Operator)
+	if !found {
+		return fmt.Sprintf("this airlock has no operator %s", c.Instance.Operator), nil
+	}
+	prober, ok := op.(operator.Prober)
+	if !ok {
+		return "", nil
+	}
+	def, args, err := p.args(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(p.a.o.Config.DagsFolder, filepath.Dir(filepath.FromSlash(def.FileLoc)))
+	how := maps.Clone(args)
+	for _, key := range inputKeys() {
+		delete(how, key)
+	}
+	raw, err := json.Marshal(how)
+	if err != nil {
+		return "", err
+	}
+	missing, err := p.once("machine "+c.Instance.Operator+dir+string(raw), func() (string, error) { return prober.Missing(ctx, args, dir) })
+	if err != nil || missing != "" {
+		return missing, err
+	}
+	return prober.InputGone(args, dir), nil
+}
