@@ -12,6 +12,7 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/row"
+	"github.com/airlock-dag/airlock/sql/merge/source"
 )
 
 // badRow is a row on its way to the letters.
@@ -22,6 +23,7 @@ type badRow struct {
 	line, offset int64
 	key, raw     string
 	fault        row.Fault
+	layout       string // of the source, see source.Layout
 }
 
 // badRows collects bad rows in a table beside the stage, so that any number of
@@ -91,17 +93,17 @@ func (r *badRow) columns() []any {
 	if r.late {
 		late = 1
 	}
-	return []any{r.seq, late, src, r.line, offset, text(r.key), []byte(r.raw), text(name), string(r.fault.Code), messageText(r.fault.Message)}
+	return []any{r.seq, late, src, r.line, offset, text(r.key), []byte(r.raw), text(name), string(r.fault.Code), messageText(r.fault.Message), text(r.layout)}
 }
 
 func messageText(s string) string {
 	return dag.CutText(strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", `\0`), "\uFFFD"), dag.MaxErrorMessage)
 }
 
-const badCols = 10
+const badCols = 11
 
 func (b *badRows) insertSQL(n int) string {
-	return "INSERT INTO " + b.p.bad() + " (seq, late, source, source_line, byte_offset, row_key, raw, column_name, error_code, error_message) VALUES " + dialect.Rows(n, badCols)
+	return "INSERT INTO " + b.p.bad() + " (seq, late, source, source_line, byte_offset, row_key, raw, column_name, error_code, error_message, source_format) VALUES " + dialect.Rows(n, badCols)
 }
 
 func (b *badRows) flush(ctx context.Context) error {
@@ -133,7 +135,9 @@ func (b *badRows) writeOne(ctx context.Context, args []any) error {
 	if !isRowFault(err) || len(raw) <= 64<<10 {
 		return err
 	}
+	layout, _ := args[10].(string)
 	cut := append([]any(nil), args...)
+	cut[10] = source.CutLayout(layout, int64(len(raw)))
 	cut[6] = raw[:64<<10]
 	cut[9] = fmt.Sprintf("%v (the row has %d bytes, the first %d are kept: the server takes no more in a packet)", args[9], len(raw), 64<<10)
 	_, err = b.conn.ExecContext(ctx, b.insertSQL(1), cut...)

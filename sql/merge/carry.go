@@ -105,6 +105,7 @@ func (b *batch) reject(ctx context.Context, q runner, seq int64, of *rule, cause
 		r.offset = *offset
 	}
 	r.source, r.raw = b.load.sources[src], string(raw)
+	r.layout = b.load.layouts[r.source]
 	parts := make([]string, len(keys))
 	for i, v := range keys {
 		parts[i] = storedText(v)

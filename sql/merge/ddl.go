@@ -65,9 +65,25 @@ func mysqlTables() []string {
   status VARCHAR(16) NOT NULL,
   enqueued_at DATETIME(6) NOT NULL,
   expires_at DATETIME(6) NOT NULL,
+  source_format TEXT,
+  original_raw LONGBLOB,
+  return_count INT NOT NULL DEFAULT 0,
+  updated_at DATETIME(6),
   KEY airlock_dead_letter_row_batch (batch_id),
   KEY airlock_dead_letter_row_place (status, source_line, byte_offset),
   KEY airlock_dead_letter_row_task (dag_id, task_id, status)
+)` + tail,
+		`CREATE TABLE IF NOT EXISTS airlock_dead_letter_row_audit (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  drain_id VARCHAR(64),
+  dead_letter_id BIGINT NOT NULL,
+  decision VARCHAR(16) NOT NULL,
+  idempotency_key VARCHAR(700),
+  reason TEXT NOT NULL,
+  actor VARCHAR(250) NOT NULL,
+  decided_at DATETIME(6) NOT NULL,
+  UNIQUE KEY airlock_dead_letter_row_audit_drain (drain_id, dead_letter_id),
+  KEY airlock_dead_letter_row_audit_letter (dead_letter_id)
 )` + tail,
 	}
 }
@@ -115,39 +131,28 @@ func sqliteTables() []string {
   error_message TEXT NOT NULL,
   status TEXT NOT NULL,
   enqueued_at TEXT NOT NULL,
-  expires_at TEXT NOT NULL
+  expires_at TEXT NOT NULL,
+  source_format TEXT,
+  original_raw BLOB,
+  return_count INTEGER NOT NULL DEFAULT 0,
+  updated_at TEXT
 )`,
 		`CREATE INDEX IF NOT EXISTS airlock_dead_letter_row_batch ON airlock_dead_letter_row (batch_id)`,
 		`CREATE INDEX IF NOT EXISTS airlock_dead_letter_row_place ON airlock_dead_letter_row (status, source_line, byte_offset)`,
 		`CREATE INDEX IF NOT EXISTS airlock_dead_letter_row_task ON airlock_dead_letter_row (dag_id, task_id, status)`,
+		`CREATE TABLE IF NOT EXISTS airlock_dead_letter_row_audit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  drain_id TEXT,
+  dead_letter_id INTEGER NOT NULL,
+  decision TEXT NOT NULL,
+  idempotency_key TEXT,
+  reason TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  decided_at TEXT NOT NULL,
+  UNIQUE (drain_id, dead_letter_id)
+)`,
+		`CREATE INDEX IF NOT EXISTS airlock_dead_letter_row_audit_letter ON airlock_dead_letter_row_audit (dead_letter_id)`,
 	}
-}
-
-// EnsureTables makes the tables that are not there. On MySQL and MariaDB this
-// commits, so it is done before any transaction begins.
-func EnsureTables(ctx context.Context, db *dialect.DB) error {
-	missing := false
-	for _, table := range []string{"airlock_effect", "airlock_watermark", "airlock_dead_letter_row"} {
-		there, err := tableExists(ctx, db, db.Writer(), table)
-		if err != nil {
-			return err
-		}
-		missing = missing || !there
-	}
-	if !missing {
-		return nil
-	}
-	ddl := TablesDDL(db)
-	for _, s := range ddl {
-		if _, err := db.Writer().ExecContext(ctx, s); err != nil {
-			if dialect.ClassOf(err) == dialect.ClassConfig {
-				return problem(codeTargetTables, "the tables of Airlock are missing in %s and may not be made: %s", db, err).
-					hint("let the user make tables, or run these once:\n%s;", strings.Join(ddl, ";\n"))
-			}
-			return fmt.Errorf("make the tables of Airlock in %s: %w", db, err)
-		}
-	}
-	return nil
 }
 
 func tableExists(ctx context.Context, db *dialect.DB, q sqlx.QueryerContext, name string) (bool, error) {

@@ -28,11 +28,11 @@ func (b *batch) writeLetters(ctx context.Context, q runner, lo, hi int64) (again
 		same = "<=>"
 	}
 	r, err := q.ExecContext(ctx, `INSERT INTO airlock_dead_letter_row (dag_id, run_id, task_id, map_index, batch_id, source, source_line, byte_offset, row_key, raw,
-			column_name, error_code, error_message, status, enqueued_at, expires_at)
-		SELECT ?, ?, ?, ?, ?, b.source, b.source_line, b.byte_offset, b.row_key, b.raw, b.column_name, b.error_code, b.error_message, ?, ?, ?
+			column_name, error_code, error_message, source_format, status, enqueued_at, expires_at)
+		SELECT ?, ?, ?, ?, ?, b.source, b.source_line, b.byte_offset, b.row_key, b.raw, b.column_name, b.error_code, b.error_message, b.source_format, ?, ?, ?
 		FROM `+b.p.bad()+` b WHERE b.seq >= ? AND b.seq < ? AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row l WHERE l.status = ? AND l.dag_id = ? AND l.task_id = ?
 			AND (l.source_line = b.source_line OR b.byte_offset IS NULL) AND l.byte_offset `+same+` b.byte_offset AND l.source = b.source
-			AND l.error_code = b.error_code AND l.raw = b.raw) ORDER BY b.seq`,
+			AND l.error_code = b.error_code AND COALESCE(l.original_raw, l.raw) = b.raw) ORDER BY b.seq`,
 		o.DagID, o.RunID, o.TaskID, o.MapIndex, b.id, string(dag.LetterQuarantined), dialect.Stamp(now), dialect.Stamp(now.Add(letterTTL)), lo, hi,
 		string(dag.LetterQuarantined), o.DagID, o.TaskID)
 	if isRowFault(err) {

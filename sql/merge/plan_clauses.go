@@ -240,10 +240,10 @@ func (p *plan) stageDDL() string {
 func (p *plan) badDDL() string {
 	if p.db.IsSQLite() {
 		return "CREATE TABLE " + p.bad() + ` (seq INTEGER PRIMARY KEY, late INTEGER NOT NULL, source TEXT NOT NULL, source_line INTEGER NOT NULL, byte_offset INTEGER,
-			row_key TEXT, raw BLOB NOT NULL, column_name TEXT, error_code TEXT NOT NULL, error_message TEXT NOT NULL)`
+			row_key TEXT, raw BLOB NOT NULL, column_name TEXT, error_code TEXT NOT NULL, error_message TEXT NOT NULL, source_format TEXT)`
 	}
 	return "CREATE TEMPORARY TABLE " + p.bad() + ` (seq BIGINT NOT NULL PRIMARY KEY, late INT NOT NULL, source VARCHAR(1024) NOT NULL, source_line BIGINT NOT NULL, byte_offset BIGINT,
-		row_key VARCHAR(255), raw LONGBLOB NOT NULL, column_name VARCHAR(128), error_code VARCHAR(64) NOT NULL, error_message TEXT NOT NULL) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`
+		row_key VARCHAR(255), raw LONGBLOB NOT NULL, column_name VARCHAR(128), error_code VARCHAR(64) NOT NULL, error_message TEXT NOT NULL, source_format TEXT) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`
 }
 
 // fresh is the rule of a row that is not matched where that is one for all, so
@@ -290,8 +290,11 @@ func (p *plan) older() string {
 	if p.version == "" {
 		return ""
 	}
-	s, t := stageCol(p.version), targetCol(p.targetVersion)
-	return fmt.Sprintf("(%s IS NOT NULL AND (%s IS NULL OR %s < %s))", t, s, s, t)
+	s, t, than := stageCol(p.version), targetCol(p.targetVersion), "<"
+	if p.spec.keepEqual {
+		than = "<="
+	}
+	return fmt.Sprintf("(%s IS NOT NULL AND (%s IS NULL OR %s %s %s))", t, s, s, than, t)
 }
 
 // matchSQL gives the matched rows their rule.

@@ -65,7 +65,7 @@ func (l *loader) bisect(ctx context.Context, args []any) error {
 			parts[i] = k.target + "=" + parts[i]
 		}
 	}
-	return l.bad.add(ctx, badRow{seq: seq, source: l.sources[src], line: line, offset: offset, key: keyText(strings.Join(parts, ", ")), raw: string(raw), fault: f})
+	return l.bad.add(ctx, badRow{seq: seq, source: l.sources[src], line: line, offset: offset, key: keyText(strings.Join(parts, ", ")), raw: string(raw), fault: f, layout: l.layouts[l.sources[src]]})
 }
 
 // blame finds the column that the database refuses, by trying each alone.

@@ -38,6 +38,8 @@ type Spec struct {
 	SQL string
 	// Parsed is SQL taken apart.
 	Parsed *mergesql.Statement
+	// keepEqual: a row of the target with the same version stays as it is.
+	keepEqual bool
 }
 
 // Clause is one rule for matched or unmatched rows.

@@ -31,6 +31,9 @@ type loader struct {
 	// sources are the names of what was read; the stage keeps their number.
 	sources []string
 	place   map[string]int64
+	// layouts are those of the sources by name, read from the reader.
+	layouts map[string]string
+	reader  source.Reader
 
 	perInsert int
 	full      *sqlx.Stmt
@@ -48,7 +51,7 @@ type loader struct {
 }
 
 func newLoader(p *plan, conn *sqlx.Conn, bad *badRows) *loader {
-	l := &loader{p: p, conn: conn, place: map[string]int64{}, bad: bad, values: make([]any, len(p.cols)), byName: map[string]int{}}
+	l := &loader{p: p, conn: conn, place: map[string]int64{}, layouts: map[string]string{}, bad: bad, values: make([]any, len(p.cols)), byName: map[string]int{}}
 	l.marks = marks{order: order{kind: p.markKind, tie: p.tieKind}, chunk: int64(p.spec.Chunk)}
 	width := systemCols + len(p.cols)
 	l.perInsert = max(1, min(stageRows, 30000/width))
@@ -68,6 +71,7 @@ func (l *loader) load(ctx context.Context, r source.Reader, progress func(int64)
 			_ = l.full.Close()
 		}
 	}()
+	l.reader = r
 	for {
 		rec, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -103,6 +107,7 @@ func (l *loader) take(ctx context.Context, rec *row.Record) error {
 	if f != nil {
 		return l.bad.add(ctx, badRow{
 			seq: l.read, source: rec.Source, line: rec.Line, offset: rec.Offset, key: l.rowKey(rec), raw: rec.Raw, fault: *f,
+			layout: l.layout(rec, f),
 		})
 	}
 	src, ok := l.place[rec.Source]
@@ -110,6 +115,7 @@ func (l *loader) take(ctx context.Context, rec *row.Record) error {
 		src = int64(len(l.sources))
 		l.place[rec.Source] = src
 		l.sources = append(l.sources, rec.Source)
+		l.layout(rec, nil)
 	}
 	var offset any
 	if rec.Offset >= 0 {
@@ -123,6 +129,19 @@ func (l *loader) take(ctx context.Context, rec *row.Record) error {
 		return l.flush(ctx)
 	}
 	return nil
+}
+
+// layout is how the record's source is to be read, as a letter keeps it.
+func (l *loader) layout(rec *row.Record, f *row.Fault) string {
+	text, known := l.layouts[rec.Source]
+	if !known {
+		text = source.LayoutText(l.reader)
+		l.layouts[rec.Source] = text
+	}
+	if f != nil && f.Code == row.LineTooLong {
+		return source.CutLayout(text, -1)
+	}
+	return text
 }
 
 // convert types the record's values; l.values has them.

@@ -20,6 +20,9 @@ type Layout struct {
 	Types   []string `json:"types,omitempty"`
 	// Encoding of a file's bytes, where it is not UTF-8.
 	Encoding Encoding `json:"encoding,omitempty"`
+	// Cut is set when the letter has the row's beginning only: its length, -1 when
+	// that is not known.
+	Cut int64 `json:"cut,omitempty"`
 }
 
 // Laid is a Reader that knows the layout of the record it gave last.
@@ -36,6 +39,20 @@ func LayoutText(r Reader) string {
 	out, err := json.Marshal(l.Layout())
 	if err != nil || string(out) == `{"format":""}` {
 		return ""
+	}
+	return string(out)
+}
+
+// CutLayout is a layout's JSON for a row that is kept in part.
+func CutLayout(text string, size int64) string {
+	var l Layout
+	if text != "" && json.Unmarshal([]byte(text), &l) != nil {
+		return text
+	}
+	l.Cut = size
+	out, err := json.Marshal(l)
+	if err != nil {
+		return text
 	}
 	return string(out)
 }
