@@ -152,7 +152,15 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 		defer stop()
 	}
 	crashpoint.Point("worker: before the operator")
-	out = op.Run(ctx, w.task(in, renderer, scratch, w.marker(c.ID, c.Fence), log))
+	attempt := op.Run
+	if in.planOnly {
+		planner, can := op.(operator.Planner)
+		if !can {
+			return dag.Failed(fault.New(fault.CodeInvalidArgument, fmt.Sprintf("a %s step cannot tell what it would do; only merge steps can", in.Task.Operator)))
+		}
+		attempt = planner.Plan
+	}
+	out = attempt(ctx, w.task(in, renderer, scratch, w.marker(c.ID, c.Fence), log))
 	crashpoint.Point("worker: after the operator")
 	if errors.Is(context.Cause(ctx), operator.ErrTimeout) && out.Kind == dag.OutcomeFailed {
 		out.Err = fault.Timeout(in.Task.ExecutionTimeout, out.Err)
@@ -251,6 +259,9 @@ type TryRequest struct {
 	Payload json.RawMessage
 	// Out gets the attempt's log.
 	Out io.Writer
+	// PlanOnly asks what the attempt would do instead of making it; the operator
+	// must be an operator.Planner.
+	PlanOnly bool
 }
 
 // Try makes one attempt at once, whatever the task's dependencies say, and
@@ -261,6 +272,7 @@ func (w *Worker) Try(ctx context.Context, r TryRequest) (Ending, dag.Result) {
 	defer func() { _ = log.Close() }()
 	in := Ending{
 		DAG: r.DAG, Task: r.Task, Start: w.o.Clock.Now(), WorkerID: w.o.ID, Hostname: w.o.Hostname, trouble: &trouble{},
+		planOnly: r.PlanOnly,
 		Claim: dag.Claim{
 			TaskInstance: dag.TaskInstance{
 				TaskInstanceKey: dag.TaskInstanceKey{DagID: r.DAG.ID, RunID: r.Run.RunID, TaskID: r.Task.ID, MapIndex: -1},

@@ -37,7 +37,8 @@ type Ending struct {
 	// Reaped is set when the reaper speaks for a worker that is gone.
 	Reaped bool
 
-	trouble *trouble // with the state database, while the attempt ran
+	planOnly bool
+	trouble  *trouble // with the state database, while the attempt ran
 }
 
 // Decide turns an ending into the one state change that follows from it: done,

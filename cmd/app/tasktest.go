@@ -23,6 +23,8 @@ type TaskTestRequest struct {
 	// Payload stands in for the expanded values of a mapped task.
 	Payload json.RawMessage
 	Out     io.Writer
+	// PlanOnly asks what the attempt would do; nothing is done.
+	PlanOnly bool
 }
 
 // TaskTestReport is what the attempt came to.
@@ -77,7 +79,7 @@ func (a *App) TestTask(ctx context.Context, r TaskTestRequest) (TaskTestReport, 
 		DagID: d.ID, RunID: timetable.ManualRunID(r.LogicalDate, now, a.o.IDs), Type: dag.RunManual, State: dag.RunRunning,
 		LogicalDate: r.LogicalDate, DataIntervalStart: &from, DataIntervalEnd: &to, RunAfter: now, StartDate: &now, Conf: r.Conf, TriggeredBy: "test",
 	}
-	ending, result := a.parts(partOptions{}).worker.Try(ctx, executor.TryRequest{DAG: d, Task: task, Run: run, Payload: r.Payload, Out: r.Out})
+	ending, result := a.parts(partOptions{}).worker.Try(ctx, executor.TryRequest{DAG: d, Task: task, Run: run, Payload: r.Payload, Out: r.Out, PlanOnly: r.PlanOnly})
 	rep := TaskTestReport{State: result.State, ReturnValue: result.XComs[dag.XComReturnValue], Args: ending.Args}
 	if m, ok := dag.MaskValues(map[string]any(ending.Args)).(map[string]any); ok {
 		rep.Args = m

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge"
 )
 
@@ -24,18 +22,7 @@ type dlqRowsCmd struct {
 
 // Run lists the rows that merges put aside.
 func (c dlqRowsCmd) Run(ctx context.Context, s *session) (err error) {
-	st, err := s.store(ctx)
-	if err != nil {
-		return err
-	}
-	conn, err := s.environment().Over(st).Connection(ctx, c.ConnID)
-	if dag.CodeOf(err) == dag.ErrNotFound {
-		return s.noConnection(ctx, c.ConnID)
-	}
-	if err != nil {
-		return err
-	}
-	db, err := dialect.OpenConnection(ctx, conn, dialect.Options{})
+	db, err := s.target(ctx, c.ConnID)
 	if err != nil {
 		return err
 	}

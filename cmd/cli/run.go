@@ -33,6 +33,8 @@ type grammar struct {
 	Backfill  backfillCmd  `cmd:"" group:"work" help:"Make the runs of a stretch of the past; list backfills."`
 	Tasks     tasksCmd     `cmd:"" group:"work" help:"List, test and clear tasks; read their logs."`
 	DLQ       dlqCmd       `cmd:"" name:"dlq" group:"work" help:"Look into the dead letters."`
+	Merge     mergeCmd     `cmd:"" group:"work" help:"Show what merge steps would do."`
+	Watermark watermarkCmd `cmd:"" group:"work" help:"List, set and reset the watermarks of a database."`
 	Inputs    inputsCmd    `cmd:"" group:"work" help:"List media inputs that failed, and release them."`
 	Classify  classifyCmd  `cmd:"" group:"work" help:"Explain how an error is classified."`
 	Pools     poolsCmd     `cmd:"" group:"settings" help:"Change pools."`

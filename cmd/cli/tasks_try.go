@@ -14,12 +14,13 @@ type tasksTestCmd struct {
 	Date    string `arg:"" optional:"" name:"date" help:"The run's logical date; now when it is not given."`
 	Conf    string `short:"c" placeholder:"JSON" help:"The run's conf: a JSON object."`
 	Payload string `placeholder:"JSON" help:"The values of one instance of a mapped task: a JSON object."`
+	Plan    bool   `help:"Print what a merge task would do, and do nothing."`
 	outputFlag
 }
 
 // Run makes one attempt and prints its log and what it came to.
 func (c tasksTestCmd) Run(ctx context.Context, s *session) error {
-	request := app.TaskTestRequest{DagID: c.DagID, TaskID: c.TaskID, Out: s.env.Stdout}
+	request := app.TaskTestRequest{DagID: c.DagID, TaskID: c.TaskID, Out: s.env.Stdout, PlanOnly: c.Plan}
 	var err error
 	if request.LogicalDate, err = s.date(c.Date); err != nil {
 		return err
@@ -43,6 +44,9 @@ func (c tasksTestCmd) Run(ctx context.Context, s *session) error {
 	report, err := a.TestTask(ctx, request)
 	if err != nil {
 		return err
+	}
+	if c.Plan && report.State == dag.StateSuccess && c.Output != "json" && c.Output != "yaml" {
+		return nil // the plan stands in the log
 	}
 	if err := printPairs(s.env.Stdout, c.Output, report, []pair{
 		{"state", string(report.State)},

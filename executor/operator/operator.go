@@ -20,6 +20,13 @@ type Operator interface {
 	Run(ctx context.Context, t *Task) dag.Outcome
 }
 
+// Planner is what an Operator also implements when it can tell what an attempt
+// would do without doing it. Plan writes it to the task's log for people and
+// gives it as the outcome's value; it changes nothing.
+type Planner interface {
+	Plan(ctx context.Context, t *Task) dag.Outcome
+}
+
 // Scratch is what an Operator also implements when its attempts need a
 // Task.ScratchDir.
 type Scratch interface{ UsesScratch() bool }

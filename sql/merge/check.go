@@ -33,7 +33,11 @@ func Check(ctx context.Context, db *dialect.DB) ([]dag.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Reader().QueryxContext(ctx, `SELECT idempotency_key, rows_read, rows_merged, rows_unchanged, rows_quarantined, rows_superseded, result
+	changed, err := changes(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Reader().QueryxContext(ctx, `SELECT idempotency_key, rows_read, rows_merged, rows_unchanged, rows_quarantined, rows_superseded, result, committed_at
 		FROM airlock_effect WHERE status = 'done' ORDER BY idempotency_key`)
 	if err != nil {
 		return nil, fmt.Errorf("read the effects: %w", err)
@@ -44,10 +48,16 @@ func Check(ctx context.Context, db *dialect.DB) ([]dag.Violation, error) {
 		var key string
 		var c Counts
 		var result []byte
-		if err := rows.Scan(&key, &c.Read, &c.Merged, &c.Unchanged, &c.Quarantined, &c.Superseded, &result); err != nil {
+		var at dialect.Time
+		if err := rows.Scan(&key, &c.Read, &c.Merged, &c.Unchanged, &c.Quarantined, &c.Superseded, &result, &at); err != nil {
 			return nil, err
 		}
-		out = append(out, judge(key, c, result, letters, marks)...)
+		for _, v := range judge(key, c, result, letters, marks) {
+			if v.Rule == RuleWatermark && !at.Time.After(changed[watermarkOf(result)]) {
+				continue // a person has moved it since
+			}
+			out = append(out, v)
+		}
 	}
 	return out, rows.Err()
 }
@@ -84,6 +94,12 @@ func judge(key string, c Counts, result []byte, letters map[string]int64, marks 
 		}
 	}
 	return out
+}
+
+func watermarkOf(result []byte) string {
+	var d Detail
+	_ = json.Unmarshal(result, &d) // what cannot be read is another violation
+	return d.Watermark
 }
 
 // markLess compares watermarks whose kind is not known: numbers as numbers.

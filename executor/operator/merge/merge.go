@@ -113,6 +113,38 @@ func (o Operator) merge(ctx context.Context, t *operator.Task, key string) (*mer
 	return d, nil
 }
 
+// Plan implements operator.Planner.
+func (o Operator) Plan(ctx context.Context, t *operator.Task) dag.Outcome {
+	p, err := o.plan(ctx, t)
+	if err != nil {
+		return dag.Failed(sqlop.Failure(ctx, err))
+	}
+	logf(t, "%s", p.Text())
+	return dag.Success(p)
+}
+
+func (o Operator) plan(ctx context.Context, t *operator.Task) (*merge.Preview, error) {
+	spec, problems := merge.ParseSpec(t.Args)
+	if len(problems) > 0 {
+		return nil, fault.New(merge.CodeInvalid, merge.ProblemText(problems))
+	}
+	db, err := sqlop.Open(ctx, t, text(t.Args, "conn_id"), "", false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	var source merge.Source = &merge.ListSource{Name: "xcom " + spec.Source.XCom}
+	if spec.Source.XCom == "" {
+		var done func()
+		if source, done, err = sourceOf(ctx, t, spec, db); err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	e := &merge.Engine{DB: db, Clock: t.Clock, Rand: o.rand}
+	return e.Preview(ctx, spec, source)
+}
+
 func logf(t *operator.Task, format string, args ...any) {
 	_, _ = fmt.Fprintf(t.Log, format+"\n", args...)
 }
