@@ -27,7 +27,7 @@ func TestPreviewNamesTheTraps(t *testing.T) {
 		if b.db.IsSQLite() {
 			collate, name = " COLLATE NOCASE", "NOCASE"
 		}
-		b.exec("CREATE TABLE person (id INT PRIMARY KEY, mail VARCHAR(40)"+collate+" UNIQUE, phone VARCHAR(20) UNIQUE)")
+		b.exec("CREATE TABLE person (id INT PRIMARY KEY, mail VARCHAR(40)" + collate + " UNIQUE, phone VARCHAR(20) UNIQUE)")
 		p := b.preview("source: {file: p.csv}\ntarget: person\nkey: [mail]\ncolumns: {id: {type: int}, mail: {type: varchar(40)}, phone: {type: varchar(20)}}\n" +
 			"when_matched: {delete: \"source.phone = ''\", update: [phone]}\nwhen_not_matched_by_source: delete")
 		require.Equal(t, []string{"mail"}, p.Key)
