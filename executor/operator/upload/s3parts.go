@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,8 +22,10 @@ const (
 	// send all of it again.
 	partTries = 4
 	partWait  = time.Minute
-	// abortTime bounds ending an upload when the attempt itself is over.
-	abortTime = 10 * time.Second
+	// endTime bounds ending an upload when the attempt itself is over, endTries how
+	// often it is tried.
+	endTime  = 15 * time.Second
+	endTries = 7
 )
 
 // putParts sends a file in parts. Nothing is visible before the last request,
@@ -40,26 +43,58 @@ func (s *s3Store) putParts(ctx context.Context, p put, f *os.File, meta map[stri
 	err = s.sendAndComplete(ctx, p, f, id)
 	if err != nil {
 		// Also when ctx is done: what an attempt began it takes away.
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		defer stop()
-		_, abortErr := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.name(p.key), UploadId: &id})
-		if abortErr != nil && !isUploadGone(abortErr) {
-			s.a.logf("the unfinished upload is left to the next attempt: %v", s.fail(ctx, "end the upload of", p.key, abortErr))
+		if endErr := s.end(ctx, p.key, id); endErr != nil {
+			s.a.logf("the unfinished upload is left to the next attempt: %v", endErr)
 		}
 	}
 	return err
 }
 
+// end ends an unfinished upload. A part that is on its way meanwhile may come
+// into it afterwards, so it is ended until the store does not know it any more.
+func (s *s3Store) end(ctx context.Context, key, id string) error {
+	for try := range endTries {
+		_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.name(key), UploadId: &id})
+		if isUploadGone(err) {
+			return nil
+		}
+		if err == nil {
+			_, err = s.client.ListParts(ctx, &s3.ListPartsInput{Bucket: &s.bucket, Key: s.name(key), UploadId: &id, MaxParts: aws.Int32(1)})
+			if isUploadGone(err) || isNotFound(err) {
+				return nil
+			}
+		}
+		if err != nil {
+			if e := s.fail(ctx, "end the upload of", key, err); try == endTries-1 || !transient(e) {
+				return e
+			}
+		}
+		if err := s.a.m.rest(ctx, 50*time.Millisecond<<try); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the store still has the upload %s to %s", id, s.address(key))
+}
+
+func transient(err error) bool { return fault.Error(err).Class == dag.ClassTransient }
+
 func (s *s3Store) sendAndComplete(ctx context.Context, p put, f *os.File, id string) error {
 	parts := make([]types.CompletedPart, len(p.content.parts))
-	group, within := errgroup.WithContext(ctx)
+	// When one part fails no more are begun, and those on their way are waited for:
+	// one that reached the store after the upload was ended would stay there.
+	var group errgroup.Group
 	group.SetLimit(s.a.s.parallel)
+	var failed atomic.Bool
 	for i := range parts {
-		if within.Err() != nil {
-			break
-		}
 		group.Go(func() (err error) {
-			parts[i], err = s.sendPart(within, p, f, id, i)
+			if failed.Load() {
+				return nil
+			}
+			if parts[i], err = s.sendPart(ctx, p, f, id, i); err != nil {
+				failed.Store(true)
+			}
 			return err
 		})
 	}
@@ -99,8 +134,8 @@ func (s *s3Store) sendPart(ctx context.Context, p put, f *os.File, id string, i 
 			return types.CompletedPart{}, errUploadGone
 		}
 		fail := s.fail(ctx, fmt.Sprintf("send part %d of", number), p.key, err)
-		var te *dag.TaskError
-		if te = fault.Error(fail); ctx.Err() != nil || try == partTries || te.Class != dag.ClassTransient || te.RetryAfter > partWait {
+		te := fault.Error(fail)
+		if ctx.Err() != nil || try == partTries || te.Class != dag.ClassTransient || te.RetryAfter > partWait {
 			return types.CompletedPart{}, fail
 		}
 		wait := max(te.RetryAfter, time.Second<<(try-1))
@@ -126,9 +161,8 @@ func (s *s3Store) sweep(ctx context.Context, key string, live bool) (int, error)
 			if aws.ToString(u.Key) != *s.name(key) || (!live && s.live.has(aws.ToString(u.UploadId))) {
 				continue
 			}
-			_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: u.Key, UploadId: u.UploadId})
-			if err != nil && !isUploadGone(err) {
-				return ended, s.fail(ctx, "end the upload of", key, err)
+			if err := s.end(ctx, key, aws.ToString(u.UploadId)); err != nil {
+				return ended, err
 			}
 			ended++
 		}
