@@ -59,7 +59,8 @@ SEED   ?= 1
 
 .PHONY: crash
 crash: ## kill -9 everything, again and again, and count (ROUNDS=40 SEED=1)
-	.ci/deps mariadb-server
+	.ci/deps mariadb-server python3
+	.ci/mysql get "$${AIRLOCK_MYSQL_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/airlock/mysql}"
 	AIRLOCK_CRASH_ROUNDS=$(ROUNDS) AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -timeout 60m -run '^TestCrash' ./integration
 
 .PHONY: check

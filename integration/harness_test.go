@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,19 +23,28 @@ import (
 // patience bounds every wait for an outcome; nothing here measures speed.
 const patience = 90 * time.Second
 
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "airlock-bin-")
+// build is the binary that users run; crashBuild is the same with its crash
+// points in it.
+var (
+	build      = sync.OnceValues(func() (string, error) { return compile("airlock") })
+	crashBuild = sync.OnceValues(func() (string, error) { return compile("crash-airlock", "-tags", "crash") })
+	// binaries is the folder that they lie in; it goes when the tests have ended.
+	binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "airlock-bin-") })
+)
+
+func compile(name string, flags ...string) (string, error) {
+	dir, err := binaries()
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(dir, "airlock")
-	cmd := exec.Command("go", "build", "-o", bin, "../cmd/airlock")
+	bin := filepath.Join(dir, name)
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", bin, "../cmd/airlock")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return bin, nil
-})
+}
 
 // house is one installation: a home folder, a DAGs folder and a binary.
 type house struct {
@@ -113,8 +123,14 @@ type process struct {
 // start starts a long-running command; it is killed when the test ends.
 func (h *house) start(args ...string) *process {
 	h.t.Helper()
+	return h.startWith(nil, args...)
+}
+
+// startWith is start with more in the environment.
+func (h *house) startWith(env []string, args ...string) *process {
+	h.t.Helper()
 	p := &process{cmd: exec.Command(h.bin, args...), log: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = h.env, p.log, p.log, filepath.Dir(h.dags)
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = append(slices.Clone(h.env), env...), p.log, p.log, filepath.Dir(h.dags)
 	require.NoError(h.t, p.cmd.Start())
 	go func() { defer close(p.done); _ = p.cmd.Wait() }()
 	h.t.Cleanup(func() {
@@ -160,6 +176,16 @@ func (l *lockedBuffer) tail(n int) string {
 	defer l.mu.Unlock()
 	s := l.b.String()
 	return s[max(0, len(s)-n):]
+}
+
+// dead tells whether the process has ended.
+func (p *process) dead() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // db opens the SQLite state database as any other program would.

@@ -2,14 +2,13 @@ package integration
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if bin, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(bin))
+	if dir, err := binaries(); err == nil {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }

@@ -20,13 +20,14 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// Process is a MariaDB server that a test owns.
+// Process is a MariaDB or MySQL server that a test owns.
 type Process struct {
-	dir    string
-	server string // mariadbd's path
-	port   int
-	flags  []string
-	cmd    *osexec.Cmd
+	dir     string
+	server  string // mariadbd's path
+	port    int
+	flags   []string
+	command []string // what runs the server, when it is not mariadbd with flags
+	cmd     *osexec.Cmd
 	// leash is held open as long as the server shall live: the wrapper around it
 	// reads the other end and kills the server when this process is gone,
 	// however it ended.
@@ -65,7 +66,10 @@ func (p *Process) Socket() string { return filepath.Join(p.dir, "s") }
 // removes what it finds in its own, also what another one has just put there.
 func (p *Process) tmp() string { return filepath.Join(p.dir, "tmp") }
 
-// Pid is mariadbd's process id, 0 when it is not running.
+// Addr is the server's host:port.
+func (p *Process) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
+
+// Pid is the server's process id, 0 when it is not running.
 func (p *Process) Pid() int {
 	b, err := os.ReadFile(filepath.Join(p.dir, "pid"))
 	if err != nil {
@@ -212,13 +216,11 @@ exit 0
 `
 
 func (p *Process) run() error {
-	args := append([]string{
-		"-c", wrapper, "sh", p.dir, p.server, "--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"),
-		"--tmpdir=" + p.tmp(), "--socket=" + p.Socket(), "--port=" + strconv.Itoa(p.port), "--bind-address=127.0.0.1", "--skip-name-resolve",
-		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-doublewrite=0", "--performance-schema=OFF",
-		"--max-connections=500", "--character-set-server=utf8mb4", "--pid-file=" + filepath.Join(p.dir, "mariadbd.pid"),
-	}, asUser()...)
-	p.cmd = osexec.Command("sh", append(args, p.flags...)...)
+	command := p.command
+	if command == nil {
+		command = p.mariadb()
+	}
+	p.cmd = osexec.Command("sh", append([]string{"-c", wrapper, "sh", p.dir}, command...)...)
 	// A group of its own: an interrupt from the terminal must not end the
 	// wrapper before it has ended the server.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -234,16 +236,27 @@ func (p *Process) run() error {
 	if err := p.await(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(p.dir, "log"))
 		p.Kill()
-		return fmt.Errorf("mariadbd did not start: %w: %s", err, tail(string(log)))
+		return fmt.Errorf("the server did not start: %w: %s", err, tail(string(log)))
 	}
 	return nil
 }
 
-// await asks until the server answers, for at most a minute: a recovery after
-// Kill takes its time on a loaded machine.
+// mariadb is the command line of mariadbd.
+func (p *Process) mariadb() []string {
+	args := append([]string{
+		p.server, "--no-defaults", "--datadir=" + filepath.Join(p.dir, "data"),
+		"--tmpdir=" + p.tmp(), "--socket=" + p.Socket(), "--port=" + strconv.Itoa(p.port), "--bind-address=127.0.0.1", "--skip-name-resolve",
+		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-doublewrite=0", "--performance-schema=OFF",
+		"--max-connections=500", "--character-set-server=utf8mb4", "--pid-file=" + filepath.Join(p.dir, "mariadbd.pid"),
+	}, asUser()...)
+	return append(args, p.flags...)
+}
+
+// await asks until the server answers, for at most three minutes: a recovery
+// after Kill, or a first start, takes its time on a loaded machine.
 func (p *Process) await() error {
 	var err error
-	for range 600 {
+	for range 1800 {
 		var db *dialect.DB
 		if db, err = dialect.Open(context.Background(), p.DSN(""), dialect.Options{MaxConns: 1}); err == nil {
 			return db.Close()

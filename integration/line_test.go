@@ -1,0 +1,183 @@
+package integration
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// line is the wire between Airlock and its databases, as a test wants it: a
+// proxy that forwards to a server, cuts what is connected, holds packets for a
+// while, and swallows the server's answer to a COMMIT.
+type line struct {
+	addr string
+
+	mu       sync.Mutex
+	server   string
+	open     map[net.Conn]bool
+	held     chan struct{} // closed when packets may pass again
+	swallow  int           // how many answers to COMMIT are still to be lost
+	swallows int           // how many were
+}
+
+// newLine starts a proxy to a server; it ends with the test.
+func newLine(t testing.TB, server string) *line {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &line{addr: l.Addr().String(), server: server, open: map[net.Conn]bool{}, held: make(chan struct{})}
+	close(p.held)
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.pass()
+		p.cut()
+	})
+	return p
+}
+
+// to forwards new connections to another server from now on.
+func (p *line) to(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
+}
+
+// cut breaks every connection that is open now.
+func (p *line) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		_ = c.Close()
+	}
+}
+
+// hold lets no packet pass until pass is called.
+func (p *line) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = make(chan struct{})
+}
+
+// pass ends hold.
+func (p *line) pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.held:
+	default:
+		close(p.held)
+	}
+}
+
+// loseCommits loses the server's answers to the next n COMMITs, with their
+// connections.
+func (p *line) loseCommits(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallow = n
+}
+
+// lost is how many answers to COMMIT were lost so far.
+func (p *line) lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.swallows
+}
+
+func (p *line) wait() {
+	p.mu.Lock()
+	held := p.held
+	p.mu.Unlock()
+	<-held
+}
+
+// takes tells whether this packet's answer is to be lost. 0x03 is the
+// protocol's command for a statement.
+func (p *line) takes(packet []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.swallow == 0 || !bytes.HasSuffix(packet, []byte("\x03COMMIT")) {
+		return false
+	}
+	p.swallow--
+	p.swallows++
+	return true
+}
+
+func (p *line) keep(c net.Conn, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if open {
+		p.open[c] = true
+	} else {
+		delete(p.open, c)
+	}
+}
+
+func (p *line) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	p.wait()
+	p.mu.Lock()
+	server := p.server
+	p.mu.Unlock()
+	up, err := net.DialTimeout("tcp", server, 10*time.Second)
+	if err != nil {
+		return
+	}
+	defer func() { _ = up.Close() }()
+	for _, c := range []net.Conn{client, up} {
+		p.keep(c, true)
+		defer p.keep(c, false)
+	}
+	var mu sync.Mutex
+	dumb := false // the answer is not to reach the client
+	go func() {
+		defer func() { _ = client.Close(); _ = up.Close() }()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := up.Read(buf)
+			if err != nil {
+				return
+			}
+			p.wait()
+			mu.Lock()
+			lose := dumb
+			mu.Unlock()
+			if lose {
+				return
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		p.wait()
+		if p.takes(buf[:n]) {
+			mu.Lock()
+			dumb = true
+			mu.Unlock()
+		}
+		if _, err := up.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
