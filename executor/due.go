@@ -19,7 +19,9 @@ const (
 )
 
 // createDueRuns makes the runs that are due now, one a DAG and pass. It tells
-// how many DAGs moved on: a run that was there already counts too.
+// how many DAGs moved on: a run that was there already counts too. Between two
+// batches what was made is set going, so that the first of many DAGs that are
+// due in the same second do not wait for the last.
 func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 	rows, err := s.o.Store.DueDAGs(ctx, dueLimit)
 	if err != nil || len(rows) == 0 {
@@ -29,6 +31,23 @@ func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	moved := 0
+	for part := range slices.Chunk(rows, dueBatch) {
+		if moved > 0 {
+			if _, _, err := s.advance(ctx); err != nil {
+				return moved, err
+			}
+		}
+		n, err := s.createBatch(ctx, part, now)
+		if moved += n; err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// createBatch makes the runs of some due DAGs in one transaction.
+func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time.Time) (int, error) {
 	var runs []dag.NewRun
 	for _, row := range rows {
 		nr, err := s.planRun(ctx, row, now)
@@ -40,26 +59,24 @@ func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 			runs = append(runs, *nr)
 		}
 	}
-	moved := 0
-	for part := range slices.Chunk(runs, dueBatch) {
-		made, err := s.o.Store.CreateRuns(ctx, part)
-		if err != nil {
-			return moved, err
-		}
-		for _, m := range made {
-			switch {
-			case m.Overtaken:
-				continue
-			case m.Existed:
-				s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
-			default:
-				s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
-				s.o.OnStart(now.Sub(m.Run.RunAfter))
-			}
-			moved++
-		}
+	if len(runs) == 0 {
+		return 0, nil
 	}
-	return moved, nil
+	made, err := s.o.Store.CreateRuns(ctx, runs)
+	moved := 0
+	for _, m := range made {
+		switch {
+		case m.Overtaken:
+			continue
+		case m.Existed:
+			s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+		default:
+			s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+			s.o.OnStart(now.Sub(m.Run.RunAfter))
+		}
+		moved++
+	}
+	return moved, err
 }
 
 // planRun decides what is made of a due DAG: nil when its limit leaves no room.

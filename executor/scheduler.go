@@ -181,21 +181,28 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
+	runs, expanded, err := s.advance(ctx)
+	away = err != nil && !errors.Is(err, errExpansion) // a run that cannot be expanded says nothing about the database
+	return busy || expanded || reaped > 0 || runs >= s.o.RunsPerPass, err
+}
+
+// advance looks at the runs that changed, queues what is ready and expands what
+// is to be expanded.
+func (s *Scheduler) advance(ctx context.Context) (runs int, expanded bool, err error) {
 	began := s.o.Clock.Now()
 	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	crashpoint.Point("scheduler: between pass and expansion")
 	s.o.OnPass(s.o.Clock.Now().Sub(began), report)
-	s.moved = len(report.Runs) > 0
+	s.moved = s.moved || len(report.Runs) > 0
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()
 	}
 	s.warn(report.NeverFit)
-	expanded, err := s.expandAll(ctx, report.Runs)
-	away = false // a run that cannot be expanded says nothing about the database
-	return busy || expanded || reaped > 0 || len(report.Runs) >= s.o.RunsPerPass, err
+	expanded, err = s.expandAll(ctx, report.Runs)
+	return len(report.Runs), expanded, err
 }
 
 // noteOutage remembers a pass that the state database failed, or before whose
@@ -225,6 +232,9 @@ func (s *Scheduler) recovering(now time.Time) bool {
 	return !s.failed.IsZero() && since >= 0 && since < s.o.ReapDelay
 }
 
+// errExpansion marks a mapped task that could not be expanded.
+var errExpansion = errors.New("expand")
+
 // expandAll tells of each run and expands what it asks for. One that cannot be
 // expanded now is asked for again, and does not keep the others waiting.
 func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (some bool, err error) {
@@ -232,7 +242,7 @@ func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (som
 		s.tell(r)
 		note := func(what string, e error) {
 			if e != nil {
-				err = errors.Join(err, fmt.Errorf("expand %s of %s/%s: %w", what, r.Run.DagID, r.Run.RunID, e))
+				err = errors.Join(err, fmt.Errorf("%w: %s of %s/%s: %w", errExpansion, what, r.Run.DagID, r.Run.RunID, e))
 				return
 			}
 			some = true
