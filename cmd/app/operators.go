@@ -33,8 +33,9 @@ func OperatorsFor(cfg config.Config) *operator.Registry {
 	calls := httpcall.New()
 	encode := transcode.New()
 	encode.Slots.PerDevice = cfg.Worker.GPUSessions
+	look := &probe.Operator{Hashes: encode.Hashes, Versions: encode.Versions} // one has read what the other reads
 	return operator.NewRegistry(
-		bash.New(), branch.New(), empty.New(), merge.New(dag.SystemRand{}), &probe.Operator{}, python.New(),
+		bash.New(), branch.New(), empty.New(), merge.New(dag.SystemRand{}), look, python.New(),
 		shortcircuit.New(), sqlop.New(), encode, triggerdagrun.New(),
 		httpop.New(calls), externaltasksensor.New(), filesensor.New(), httpsensor.New(calls), sqlsensor.New(),
 		upload.New(calls),

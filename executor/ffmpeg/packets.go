@@ -73,15 +73,18 @@ func (c *PacketCounter) line(line string) {
 				stream = v
 			}
 		case "pts_time":
-			if v, err := strconv.ParseFloat(value, 64); err == nil {
-				pts, timed = v, true
-			}
+			pts, timed = finite(value)
 		case "duration_time":
 			duration = seconds(value)
 		case "flags":
 			discard = strings.Contains(value, "D")
 		}
 	}
+	c.add(stream, pts, timed, duration, discard)
+}
+
+// add takes one packet in; those of a negative stream are none.
+func (c *PacketCounter) add(stream int, pts float64, timed bool, duration float64, discard bool) {
 	if stream < 0 || discard { // discarded: the edit list hides it from players
 		return
 	}

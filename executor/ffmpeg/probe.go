@@ -11,8 +11,16 @@ import (
 
 // Probe is what ffprobe says about a file.
 type Probe struct {
-	Format  Format   `json:"format"`
-	Streams []Stream `json:"streams"`
+	Format   Format    `json:"format"`
+	Streams  []Stream  `json:"streams"`
+	Chapters []Chapter `json:"chapters"`
+}
+
+// Chapter is a named stretch of a file; times are in seconds.
+type Chapter struct {
+	Start float64 `json:"start_s"`
+	End   float64 `json:"end_s"`
+	Title string  `json:"title,omitempty"`
 }
 
 // Format is the container.
@@ -21,7 +29,9 @@ type Format struct {
 	Name string `json:"name"`
 	// Duration in seconds as the header declares it; 0 when it does not.
 	Duration float64 `json:"duration_s"`
-	BitRate  int64   `json:"bit_rate,omitempty"`
+	// Start is the instant of the first packet in seconds; it need not be 0.
+	Start   float64 `json:"start_s,omitempty"`
+	BitRate int64   `json:"bit_rate,omitempty"`
 	// Score is ffmpeg's confidence in Name, 0 to 100.
 	Score int `json:"score,omitempty"`
 }
@@ -44,11 +54,30 @@ type Stream struct {
 	Rotation    int     `json:"rotation,omitempty"`
 	PixelFormat string  `json:"pixel_format,omitempty"`
 	FrameRate   float64 `json:"frame_rate,omitempty"` // average, frames a second
-	SampleRate  int     `json:"sample_rate,omitempty"`
-	Channels    int     `json:"channels,omitempty"`
+	// BitDepth of the video's samples; 0 when it is not known.
+	BitDepth int `json:"bit_depth,omitempty"`
+	// AspectRatio of one sample, "" for square ones; Interlaced is the field
+	// order of a picture in two halves, "" for whole pictures.
+	AspectRatio string `json:"sample_aspect_ratio,omitempty"`
+	Interlaced  string `json:"field_order,omitempty"`
+	// Color is nil when the file says nothing of it.
+	Color      *Color `json:"color,omitempty"`
+	SampleRate int    `json:"sample_rate,omitempty"`
+	Channels   int    `json:"channels,omitempty"`
+	BitRate    int64  `json:"bit_rate,omitempty"` // bits a second
 	// AttachedPicture is set for a cover: it is stored as a video stream and is
 	// not video.
 	AttachedPicture bool `json:"attached_pic,omitempty"`
+}
+
+// Color is how a picture's numbers are to be read, in ffmpeg's names.
+type Color struct {
+	Range     string `json:"range,omitempty"`
+	Space     string `json:"space,omitempty"`
+	Primaries string `json:"primaries,omitempty"`
+	Transfer  string `json:"transfer,omitempty"`
+	// HDR is set for the transfers of high dynamic range (PQ and HLG).
+	HDR bool `json:"hdr,omitempty"`
 }
 
 // DisplaySize is the size after rotation.
@@ -99,6 +128,21 @@ func (p *Probe) Duration() float64 {
 	return p.Format.Duration
 }
 
+// NamesOthers tells whether the format is one that makes ffmpeg open whatever
+// the file names. Sniff finds the usual ones before ffprobe sees them.
+func (p *Probe) NamesOthers() bool {
+	return slices.ContainsFunc(strings.Split(p.Format.Name, ","), func(name string) bool {
+		return slices.Contains([]string{"hls", "applehttp", "concat", "dash", "imf", "sdp", "rtsp", "webm_dash_manifest", "image2"}, name)
+	})
+}
+
+// Demuxer is the name that makes ffmpeg read the file as what it was found to
+// be, and as nothing else.
+func (f Format) Demuxer() string {
+	first, _, _ := strings.Cut(f.Name, ",")
+	return first
+}
+
 // AbsurdDuration tells whether the container's declared duration has nothing
 // to do with its streams: more than a minute and more than ten times longer.
 func (p *Probe) AbsurdDuration() bool {
@@ -122,6 +166,7 @@ type rawProbe struct {
 	Format struct {
 		FormatName string `json:"format_name"`
 		Duration   string `json:"duration"`
+		Start      string `json:"start_time"`
 		BitRate    string `json:"bit_rate"`
 		Score      int    `json:"probe_score"`
 	} `json:"format"`
@@ -136,31 +181,49 @@ type rawProbe struct {
 		Height      int               `json:"height"`
 		PixelFormat string            `json:"pix_fmt"`
 		FrameRate   string            `json:"avg_frame_rate"`
+		BitDepth    string            `json:"bits_per_raw_sample"`
+		Aspect      string            `json:"sample_aspect_ratio"`
+		FieldOrder  string            `json:"field_order"`
+		ColorRange  string            `json:"color_range"`
+		ColorSpace  string            `json:"color_space"`
+		Primaries   string            `json:"color_primaries"`
+		Transfer    string            `json:"color_transfer"`
 		SampleRate  string            `json:"sample_rate"`
 		Channels    int               `json:"channels"`
+		BitRate     string            `json:"bit_rate"`
 		Disposition map[string]int    `json:"disposition"`
 		Tags        map[string]string `json:"tags"`
 		SideData    []struct {
 			Rotation *float64 `json:"rotation"`
 		} `json:"side_data_list"`
 	} `json:"streams"`
+	Chapters []struct {
+		Start string            `json:"start_time"`
+		End   string            `json:"end_time"`
+		Tags  map[string]string `json:"tags"`
+	} `json:"chapters"`
 }
 
 // ParseProbe reads the output of `ffprobe -print_format json -show_format
-// -show_streams`.
+// -show_streams -show_chapters`.
 func ParseProbe(out []byte) (*Probe, error) {
 	var raw rawProbe
 	if err := json.Unmarshal(out, &raw); err != nil {
 		return nil, fmt.Errorf("ffprobe's answer is not the JSON that was asked for: %w", err)
 	}
+	return raw.probe(), nil
+}
+
+func (raw *rawProbe) probe() *Probe {
 	p := &Probe{
 		Format: Format{
 			Name:     raw.Format.FormatName,
 			Duration: seconds(raw.Format.Duration),
+			Start:    number(raw.Format.Start),
 			BitRate:  int64(number(raw.Format.BitRate)),
 			Score:    raw.Format.Score,
 		},
-		Streams: []Stream{},
+		Streams: []Stream{}, Chapters: []Chapter{},
 	}
 	for _, r := range raw.Streams {
 		s := Stream{
@@ -168,6 +231,7 @@ func ParseProbe(out []byte) (*Probe, error) {
 			Duration: seconds(r.Duration), Frames: int64(number(r.Frames)),
 			Width: r.Width, Height: r.Height, PixelFormat: r.PixelFormat,
 			FrameRate: ratio(r.FrameRate), SampleRate: int(number(r.SampleRate)), Channels: r.Channels,
+			BitDepth: int(number(r.BitDepth)), BitRate: int64(number(r.BitRate)),
 			AttachedPicture: r.Disposition["attached_pic"] == 1,
 			Language:        r.Tags["language"],
 		}
@@ -177,6 +241,15 @@ func ParseProbe(out []byte) (*Probe, error) {
 		if s.Language == "und" {
 			s.Language = ""
 		}
+		if a := r.Aspect; a != "1:1" && a != "0:1" && a != "N/A" {
+			s.AspectRatio = a
+		}
+		if r.FieldOrder != "progressive" {
+			s.Interlaced = known(r.FieldOrder)
+		}
+		s.Color = color(Color{
+			Range: known(r.ColorRange), Space: known(r.ColorSpace), Primaries: known(r.Primaries), Transfer: known(r.Transfer),
+		})
 		rotation := number(r.Tags["rotate"])
 		for _, side := range r.SideData {
 			if side.Rotation != nil {
@@ -186,7 +259,27 @@ func ParseProbe(out []byte) (*Probe, error) {
 		s.Rotation = quarterTurn(rotation)
 		p.Streams = append(p.Streams, s)
 	}
-	return p, nil
+	for _, c := range raw.Chapters {
+		p.Chapters = append(p.Chapters, Chapter{Start: number(c.Start), End: number(c.End), Title: clip(c.Tags["title"], 200)})
+	}
+	return p
+}
+
+// known is a name that says something.
+func known(name string) string {
+	if name == "unknown" || name == "N/A" || name == "reserved" {
+		return ""
+	}
+	return name
+}
+
+// color is nil when nothing is said.
+func color(c Color) *Color {
+	if c == (Color{}) {
+		return nil
+	}
+	c.HDR = c.Transfer == "smpte2084" || c.Transfer == "arib-std-b67"
+	return &c
 }
 
 // quarterTurn brings an angle to one of 0, 90, 180, 270.
@@ -208,11 +301,17 @@ func seconds(text string) float64 {
 }
 
 func number(text string) float64 {
+	v, _ := finite(text)
+	return v
+}
+
+// finite reads a number; ok is false, and the number 0, for anything else.
+func finite(text string) (v float64, ok bool) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
+		return 0, false
 	}
-	return v
+	return v, true
 }
 
 // ratio reads "30000/1001"; 0 when it is not a rate.

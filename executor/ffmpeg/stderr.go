@@ -55,14 +55,37 @@ func (s *Stderr) line() {
 	if len(s.rest) == 0 {
 		return
 	}
-	text := address.ReplaceAll(s.rest, nil)
+	text := s.rest
+	if bytes.Contains(text, []byte(" @ 0x")) {
+		text = address.ReplaceAll(text, nil)
+	}
 	s.rest = s.rest[:0]
-	if decodeError.Match(text) {
+	if mayTellOfDamage(text) && decodeError.Match(text) {
 		s.damage++
 	}
 	s.tail = append(append(s.tail, text...), '\n')
 	if len(s.tail) > 2*TailSize {
 		s.tail = append([]byte(nil), s.tail[len(s.tail)-TailSize:]...)
+	}
+}
+
+// mayTellOfDamage is a quick look before decodeError's slow one: a build that
+// complains about every packet writes hundreds of MiB.
+func mayTellOfDamage(line []byte) bool {
+	for _, part := range damageWords() {
+		if bytes.Contains(line, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// damageWords has a part of each of decodeError's words without the letters that
+// ffmpeg writes now large and now small.
+func damageWords() [8][]byte {
+	return [8][]byte{
+		[]byte("submitting packet"), []byte("while decoding"), []byte("ecoding error"), []byte("nvalid "),
+		[]byte("splitting the input"), []byte("orrupt input"), []byte("artial file"), []byte("issing picture"),
 	}
 }
 

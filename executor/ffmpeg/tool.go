@@ -72,7 +72,7 @@ func (t Tool) Probe(ctx context.Context, path string) (*Probe, error) {
 	out := &bounded{limit: maxProbeOutput}
 	if err := t.ffprobe(ctx, path, out,
 		"-v", "level+warning", "-protocol_whitelist", "file,pipe",
-		"-print_format", "json", "-show_format", "-show_streams"); err != nil {
+		"-print_format", "json", "-show_format", "-show_streams", "-show_chapters"); err != nil {
 		return nil, err
 	}
 	p, err := ParseProbe(out.Bytes())

@@ -18,6 +18,8 @@ type Verification struct {
 	// Video and Audio say what the output must have; nil when it must have none.
 	Video *WantVideo
 	Audio *WantAudio
+	// Subtitles is how many streams of subtitles the output must have.
+	Subtitles int
 	// DecodeErrors were counted while encoding; MaxDecodeErrors are allowed.
 	DecodeErrors, MaxDecodeErrors int
 }
@@ -56,13 +58,15 @@ func (v Verification) Check() *dag.TaskError {
 }
 
 func (v Verification) streams() *dag.TaskError {
-	var videos, audios int
+	var videos, audios, subtitles int
 	for _, s := range v.Output.Streams {
 		switch {
 		case s.Type == "video" && !s.AttachedPicture:
 			videos++
 		case s.Type == "audio":
 			audios++
+		case s.Type == "subtitle":
+			subtitles++
 		}
 	}
 	if want := count(v.Video != nil); videos != want {
@@ -70,6 +74,9 @@ func (v Verification) streams() *dag.TaskError {
 	}
 	if want := count(v.Audio != nil); audios != want {
 		return mismatch(CodeStreamsMismatch, "the output has %d audio streams, %d expected", audios, want)
+	}
+	if subtitles != v.Subtitles {
+		return mismatch(CodeStreamsMismatch, "the output has %d streams of subtitles, %d expected", subtitles, v.Subtitles)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +42,13 @@ type answer struct {
 // for this ffmpeg, driver, device and pixel format. The error is set only when
 // ctx is done.
 func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) (*dag.TaskError, error) {
-	key := probeKey(tool, enc, dev, pixelFormat)
+	return p.ask(ctx, probeKey(tool, enc, dev, pixelFormat), func() (*dag.TaskError, error) {
+		return p.try(ctx, tool, enc, dev, pixelFormat)
+	})
+}
+
+// ask gives the answer that is known, or tries; one question at a time.
+func (p *Prober) ask(ctx context.Context, key string, try func() (*dag.TaskError, error)) (*dag.TaskError, error) {
 	if a, ok := p.lookup(key); ok {
 		return a.fail, nil
 	}
@@ -48,7 +56,7 @@ func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev 
 		if a, ok := p.lookup(key); ok {
 			return a.fail, nil
 		}
-		fail, err := p.try(ctx, tool, enc, dev, pixelFormat)
+		fail, err := try()
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +74,7 @@ func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev 
 	if err != nil {
 		if ctx.Err() == nil {
 			// It was another attempt's context that ended.
-			return p.Usable(ctx, tool, enc, dev, pixelFormat)
+			return p.ask(ctx, key, try)
 		}
 		return nil, err
 	}
@@ -76,9 +84,14 @@ func (p *Prober) Usable(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev 
 
 // Forget drops an answer, after an encode has failed for want of the encoder.
 func (p *Prober) Forget(tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) {
+	p.drop(probeKey(tool, enc, dev, pixelFormat))
+}
+
+// drop forgets an answer and those that follow from it.
+func (p *Prober) drop(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, probeKey(tool, enc, dev, pixelFormat))
+	maps.DeleteFunc(p.known, func(k string, _ answer) bool { return k == key || strings.HasPrefix(k, key+"|") })
 }
 
 func (p *Prober) lookup(key string) (answer, bool) {
@@ -96,9 +109,9 @@ func (p *Prober) lookup(key string) (answer, bool) {
 }
 
 func probeKey(tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string) string {
-	key := fmt.Sprintf("%s|%s|%s|%s", tool.FFmpeg, tool.Version.Text, enc.Name, pixelFormat)
+	key := fmt.Sprintf("%s;%s;%s;%s;%s", tool.FFmpeg, tool.Version.Text, tool.Version.Libraries["libavcodec"], enc.Name, pixelFormat)
 	if dev != nil {
-		key += "|" + dev.ID + "|" + dev.Driver
+		key += ";" + dev.ID + ";" + dev.Driver
 	}
 	return key
 }
@@ -113,7 +126,7 @@ func (p *Prober) try(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *De
 	var args []string
 	switch enc.Accel {
 	case AccelVAAPI:
-		args = []string{"-vaapi_device", dev.ID, "-f", "lavfi", "-i", source, "-vf", "format=" + surface(pixelFormat) + ",hwupload"}
+		args = []string{"-init_hw_device", "vaapi=hw:" + dev.ID, "-filter_hw_device", "hw", "-f", "lavfi", "-i", source, "-vf", "format=" + surface(pixelFormat) + ",hwupload"}
 	case AccelQSV:
 		args = []string{"-init_hw_device", "qsv=hw,child_device=" + dev.ID, "-f", "lavfi", "-i", source, "-pix_fmt", surface(pixelFormat)}
 	case AccelNVENC:

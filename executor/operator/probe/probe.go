@@ -19,6 +19,9 @@ import (
 type Operator struct {
 	// FFmpeg and FFprobe are the programs; a step may name others.
 	FFmpeg, FFprobe string
+	// Hashes and Versions remember what was found out before; nil for nothing.
+	Hashes   *ffmpeg.HashCache
+	Versions *ffmpeg.Detector
 }
 
 // Record is the operator's return value, and what transcode takes as `asset`.
@@ -35,8 +38,13 @@ type Record struct {
 	HasVideo bool            `json:"has_video"`
 	HasAudio bool            `json:"has_audio"`
 	Streams  []ffmpeg.Stream `json:"streams"`
-	Warnings []string        `json:"warnings"`
+	// Chapters are the file's, at most maxChapters of them.
+	Chapters []ffmpeg.Chapter `json:"chapters"`
+	Warnings []string         `json:"warnings"`
 }
+
+// maxChapters bounds a record: it goes to other tasks as a whole.
+const maxChapters = 500
 
 // What a file must have.
 const (
@@ -85,15 +93,15 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 	if !slices.Contains([]string{requireAny, requireVideo, requireAudio}, require) {
 		return nil, fault.New(fault.CodeInvalidArgument, fmt.Sprintf("require is %q, and must be any, video or audio", require))
 	}
-	in, err := ffmpeg.ReadInput(ctx, path)
-	rec := &Record{Path: path, AssetSHA256: in.SHA256, Size: in.Size, Streams: []ffmpeg.Stream{}, Warnings: []string{}}
+	in, err := o.Hashes.ReadInput(ctx, path)
+	rec := &Record{Path: path, AssetSHA256: in.SHA256, Size: in.Size, Streams: []ffmpeg.Stream{}, Chapters: []ffmpeg.Chapter{}, Warnings: []string{}}
 	if err != nil {
 		return rec, err
 	}
 	if fail := in.Refuse(); fail != nil {
 		return rec, fail
 	}
-	tool, err := ffmpeg.Detect(ctx, text(t.Args, "ffmpeg", cmp.Or(o.FFmpeg, "ffmpeg")), text(t.Args, "ffprobe", cmp.Or(o.FFprobe, "ffprobe")), t.Marker)
+	tool, err := o.Versions.Detect(ctx, text(t.Args, "ffmpeg", cmp.Or(o.FFmpeg, "ffmpeg")), text(t.Args, "ffprobe", cmp.Or(o.FFprobe, "ffprobe")), t.Marker)
 	if err != nil {
 		return rec, err
 	}
@@ -112,6 +120,7 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 	rec.Codec = p.MainCodec()
 	rec.HasVideo, rec.HasAudio = p.Video() != nil, p.Audio() != nil
 	rec.Streams = p.Streams
+	rec.Chapters = append(rec.Chapters, p.Chapters[:min(len(p.Chapters), maxChapters)]...)
 	rec.Warnings = append(rec.Warnings, warnings(p, path)...)
 	fmt.Fprintf(t.Log, "%s: %s, %s, %.2f s, %d bytes, sha256 %s\n", path, rec.Container, rec.Codec, rec.DurationS, rec.Size, rec.AssetSHA256)
 	for _, w := range rec.Warnings {
@@ -124,6 +133,9 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 func judge(p *ffmpeg.Probe, require string) *dag.TaskError {
 	fail := &dag.TaskError{Class: dag.ClassPermanent}
 	switch {
+	case p.NamesOthers():
+		fail.Code = ffmpeg.CodePlaylistRefused
+		fail.Message = "the file is a playlist (" + p.Format.Name + "): it names other files or addresses"
 	case !p.HasMedia():
 		fail.Code = ffmpeg.CodeNoStreams
 		fail.Message = fmt.Sprintf("the file has no video and no audio stream (%d streams in all)", len(p.Streams))

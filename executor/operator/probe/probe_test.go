@@ -123,7 +123,7 @@ func TestRecordIsWhatTheContractNames(t *testing.T) {
 	require.NoError(t, err)
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(data, &got))
-	for _, key := range []string{"path", "asset_sha256", "size", "container", "duration_s", "streams", "codec", "has_video", "has_audio", "warnings"} {
+	for _, key := range []string{"path", "asset_sha256", "size", "container", "duration_s", "streams", "chapters", "codec", "has_video", "has_audio", "warnings"} {
 		require.Contains(t, got, key)
 	}
 	require.Equal(t, []any{}, got["warnings"])

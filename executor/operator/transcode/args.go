@@ -1,9 +1,13 @@
 package transcode
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/gpu"
@@ -18,20 +22,6 @@ type plan struct {
 	deterministic bool
 	strict        bool
 	threads       int
-}
-
-// rung is one way to encode.
-type rung struct {
-	encoder gpu.Encoder
-	// hardwareDecode decodes on the device, too.
-	hardwareDecode bool
-}
-
-func (r rung) String() string {
-	if r.hardwareDecode {
-		return r.encoder.Name + " with cuda decode"
-	}
-	return r.encoder.Name
 }
 
 // outputSize is the size of the output: the input's after rotation, made to fit
@@ -68,38 +58,105 @@ func (p plan) audioStream() *ffmpeg.Stream {
 	return p.source.Audio()
 }
 
-// args is the command line of one rung. Streams are named by their index: a
-// cover picture would be a video stream to a map by type.
+// subtitleStreams are the source's subtitles that the output gets.
+func (p plan) subtitleStreams() []ffmpeg.Stream {
+	if p.profile.Subtitles != subtitlesText {
+		return nil
+	}
+	var out []ffmpeg.Stream
+	for _, s := range p.source.Streams {
+		if s.Type == "subtitle" && isTextSubtitle(s.Codec) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// args is the command line of one rung that makes the whole output. Streams are
+// named by their index: a cover picture would be a video stream to a map by type.
 func (p plan) args(r rung, dev *gpu.Device, output string) []string {
-	var a []string
-	if r.encoder.Accel == gpu.AccelVAAPI && dev != nil {
-		a = append(a, "-vaapi_device", dev.ID)
-	}
-	if r.encoder.Accel == gpu.AccelQSV && dev != nil {
-		a = append(a, "-init_hw_device", "qsv=hw,child_device="+dev.ID)
-	}
-	if r.hardwareDecode {
-		a = append(a, "-hwaccel", "cuda")
-	}
-	if p.strict {
-		a = append(a, "-xerror")
-	}
-	a = append(a, "-protocol_whitelist", "file,pipe", "-i", ffmpeg.FileURL(p.input))
+	a := p.inputArgs(r, dev)
 	if v := p.videoStream(); v != nil {
 		a = append(a, "-map", fmt.Sprintf("0:%d", v.Index))
 		a = append(a, p.videoArgs(r, v)...)
 	}
+	a = append(a, p.otherStreams(0)...)
+	if p.deterministic {
+		a = append(a, bitExact()...)
+	}
+	if threads := p.encoderThreads(); threads > 0 {
+		a = append(a, "-threads", strconv.Itoa(threads))
+	}
+	return append(a, p.outputArgs(0, output)...)
+}
+
+func (p plan) encoderThreads() int {
+	if p.deterministic {
+		return 1
+	}
+	return p.threads
+}
+
+// bitExact keeps versions, random ids and the time of day out of a file.
+func bitExact() []string {
+	return []string{"-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact"}
+}
+
+// inputArgs open the source, as the format that it was found to have and no
+// other.
+func (p plan) inputArgs(r rung, dev *gpu.Device) []string {
+	var a []string
+	if dev != nil {
+		switch r.encoder.Accel {
+		case gpu.AccelVAAPI:
+			a = append(a, "-init_hw_device", "vaapi=hw:"+dev.ID, "-filter_hw_device", "hw")
+		case gpu.AccelQSV:
+			a = append(a, "-init_hw_device", "qsv=hw,child_device="+dev.ID)
+		case gpu.AccelNVENC, gpu.AccelSoftware:
+		}
+	}
+	a = append(a, gpu.DecodeArgs(r.decode, dev)...)
+	if p.strict {
+		a = append(a, "-xerror")
+	}
+	return append(a, "-f", p.source.Format.Demuxer(), "-protocol_whitelist", "file,pipe", "-i", ffmpeg.FileURL(p.input))
+}
+
+// otherStreams maps and encodes what is no video, from an input's number.
+func (p plan) otherStreams(input int) []string {
+	var a []string
 	if s := p.audioStream(); s != nil {
-		a = append(a, "-map", fmt.Sprintf("0:%d", s.Index))
+		a = append(a, "-map", fmt.Sprintf("%d:%d", input, s.Index))
 		a = append(a, p.audioArgs()...)
 	}
-	threads := p.threads
-	if p.deterministic {
-		threads = 1
-		a = append(a, "-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact", "-map_metadata", "-1")
+	subtitles := p.subtitleStreams()
+	for _, s := range subtitles {
+		a = append(a, "-map", fmt.Sprintf("%d:%d", input, s.Index))
 	}
-	if threads > 0 {
-		a = append(a, "-threads", strconv.Itoa(threads))
+	if len(subtitles) > 0 {
+		a = append(a, "-c:s", p.profile.container().subtitleCodec())
+	}
+	return a
+}
+
+// outputArgs end a command line that makes the whole output; metadata comes
+// from an input's number.
+func (p plan) outputArgs(input int, output string) []string {
+	var a []string
+	m := p.profile.Metadata
+	if m == nil {
+		m = &MetadataProfile{}
+	}
+	from, chapters := strconv.Itoa(input), strconv.Itoa(input)
+	if m.Drop || p.deterministic { // the time of recording is in it
+		from = "-1"
+	}
+	if m.DropChapters || p.deterministic {
+		chapters = "-1"
+	}
+	a = append(a, "-map_metadata", from, "-map_chapters", chapters)
+	for _, key := range slices.Sorted(maps.Keys(m.Set)) {
+		a = append(a, "-metadata", key+"="+m.Set[key])
 	}
 	a = append(a, p.profile.Args...)
 	c := p.profile.container()
@@ -113,22 +170,25 @@ func (p plan) args(r rung, dev *gpu.Device, output string) []string {
 func (p plan) videoArgs(r rung, s *ffmpeg.Stream) []string {
 	v := p.profile.Video
 	w, h := outputSize(s, v)
-	filter := fmt.Sprintf("scale=%d:%d", w, h)
+	filters := append(slices.Clone(v.Filters), fmt.Sprintf("scale=%d:%d", w, h))
 	if v.MaxFPS > 0 && s.FrameRate > v.MaxFPS {
-		filter += ",fps=" + strconv.FormatFloat(v.MaxFPS, 'f', -1, 64)
+		filters = append(filters, "fps="+strconv.FormatFloat(v.MaxFPS, 'f', -1, 64))
 	}
 	var a []string
 	switch r.encoder.Accel {
 	case gpu.AccelVAAPI:
-		a = append(a, "-vf", filter+",format="+hardwareFormat(v.PixelFormat)+",hwupload")
+		a = append(a, "-vf", strings.Join(append(filters, "format="+hardwareFormat(v.PixelFormat), "hwupload"), ","))
 	case gpu.AccelQSV:
-		a = append(a, "-vf", filter+",format="+hardwareFormat(v.PixelFormat))
+		a = append(a, "-vf", strings.Join(append(filters, "format="+hardwareFormat(v.PixelFormat)), ","))
 	case gpu.AccelNVENC, gpu.AccelSoftware:
-		a = append(a, "-vf", filter, "-pix_fmt", v.PixelFormat)
+		a = append(a, "-vf", strings.Join(filters, ","), "-pix_fmt", v.PixelFormat)
 	}
 	a = append(a, "-c:v", r.encoder.Name)
-	a = append(a, qualityArgs(r.encoder, v)...)
-	if v.Codec == "hevc" && p.profile.container().muxer == "mp4" {
+	a = append(a, p.qualityArgs(r.encoder)...)
+	if v.KeyInterval > 0 {
+		a = append(a, "-force_key_frames", "expr:gte(t,n_forced*"+strconv.FormatFloat(v.KeyInterval, 'f', -1, 64)+")")
+	}
+	if v.Codec == "hevc" && (p.profile.container().muxer == "mp4" || p.profile.container().muxer == "mov") {
 		a = append(a, "-tag:v", "hvc1") // players of Apple's take no other
 	}
 	// -fps_mode came with 5.1; the defaults of 5 and 7 differ, so it is always said.
@@ -141,18 +201,24 @@ func (p plan) videoArgs(r rung, s *ffmpeg.Stream) []string {
 
 func (p plan) audioArgs() []string {
 	au := p.profile.Audio
-	name := au.Codec
-	if name == "opus" {
-		name = "libopus"
-	}
-	a := []string{"-c:a", name, "-b:a", au.Bitrate}
+	a := []string{"-c:a", audioEncoder(au), "-b:a", au.Bitrate}
 	if au.Channels > 0 {
 		a = append(a, "-ac", strconv.Itoa(au.Channels))
 	}
 	if au.SampleRate > 0 {
 		a = append(a, "-ar", strconv.Itoa(au.SampleRate))
 	}
+	if len(au.Filters) > 0 {
+		a = append(a, "-af", strings.Join(au.Filters, ","))
+	}
 	return a
+}
+
+func audioEncoder(au *AudioProfile) string {
+	if au.Codec == "opus" {
+		return "libopus"
+	}
+	return au.Codec
 }
 
 func hardwareFormat(pixelFormat string) string {
@@ -162,27 +228,70 @@ func hardwareFormat(pixelFormat string) string {
 	return "nv12"
 }
 
-// qualityArgs says a profile's quality and preset in an encoder's own words.
-func qualityArgs(e gpu.Encoder, v *VideoProfile) []string {
+// qualityArgs says a profile's rate control and preset in an encoder's own
+// words.
+func (p plan) qualityArgs(e gpu.Encoder) []string {
+	v := p.profile.Video
 	q := strconv.Itoa(v.Quality)
 	rank := presetRank(v.Preset) // 0 the fastest, 8 the slowest
+	rate := rateArgs(v)
+	constant := v.Bitrate == ""
 	switch e.Accel {
 	case gpu.AccelNVENC:
-		return []string{"-preset", "p" + strconv.Itoa(1+rank*6/8), "-rc", "vbr", "-cq", q, "-b:v", "0", "-gpu", "0"}
+		a := []string{"-preset", "p" + strconv.Itoa(1+rank*6/8), "-rc", "vbr"}
+		if constant {
+			a = append(a, "-cq", q, "-b:v", "0")
+		}
+		return append(append(a, rate...), "-gpu", "0")
 	case gpu.AccelVAAPI:
-		return []string{"-rc_mode", "CQP", "-global_quality", q}
+		if constant {
+			return []string{"-rc_mode", "CQP", "-global_quality", q}
+		}
+		return append([]string{"-rc_mode", "VBR"}, rate...)
 	case gpu.AccelQSV:
-		return []string{"-global_quality", q}
+		if constant {
+			return append([]string{"-global_quality", q}, rate...)
+		}
+		return rate
 	case gpu.AccelSoftware:
+	}
+	quality := []string{"-crf", q}
+	if !constant {
+		quality = nil
 	}
 	switch e.Name {
 	case "libsvtav1":
-		return []string{"-preset", strconv.Itoa(12 - rank), "-crf", q}
+		a := append([]string{"-preset", strconv.Itoa(12 - rank)}, append(quality, rate...)...)
+		if p.encoderThreads() == 1 {
+			a = append(a, "-svtav1-params", "lp=1")
+		}
+		return a
 	case "libaom-av1":
-		return []string{"-cpu-used", strconv.Itoa(8 - rank), "-row-mt", "1", "-crf", q, "-b:v", "0"}
+		a := append([]string{"-cpu-used", strconv.Itoa(8 - rank), "-row-mt", "1"}, append(quality, rate...)...)
+		if constant {
+			a = append(a, "-b:v", "0")
+		}
+		return a
 	case "libx265":
-		return []string{"-preset", v.Preset, "-crf", q, "-x265-params", "log-level=error"}
+		params := "log-level=error"
+		if p.encoderThreads() == 1 {
+			params += ":pools=none:frame-threads=1:wpp=0"
+		}
+		return append(append([]string{"-preset", v.Preset}, append(quality, rate...)...), "-x265-params", params)
 	default:
-		return []string{"-preset", v.Preset, "-crf", q}
+		return append([]string{"-preset", v.Preset}, append(quality, rate...)...)
 	}
+}
+
+// rateArgs are the bit rate to aim at and the one not to pass.
+func rateArgs(v *VideoProfile) []string {
+	var a []string
+	if v.Bitrate != "" {
+		a = append(a, "-b:v", v.Bitrate)
+	}
+	if v.MaxRate != "" {
+		buffer := cmp.Or(v.Buffer, strconv.FormatInt(2*bits(v.MaxRate), 10))
+		a = append(a, "-maxrate", v.MaxRate, "-bufsize", buffer)
+	}
+	return a
 }

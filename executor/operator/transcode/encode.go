@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -24,6 +25,12 @@ type encoded struct {
 	size            int64
 	decodeErrors    int
 	seconds         float64
+	// chunks are the boundaries of the pieces, in seconds; none for one piece.
+	chunks []float64
+	// stderr is what the last ffmpeg said.
+	stderr string
+
+	mu sync.Mutex // of seconds and decodeErrors
 }
 
 // Guards against a gap in the timestamps that makes an output without end.
@@ -52,26 +59,69 @@ func (a *attempt) encode(ctx context.Context, src *source, r rung, devices []*gp
 		defer release()
 		dev, made.device = &taken, taken.ID
 	}
-	end, err := a.runFFmpeg(ctx, src, r, dev, temporary)
+	if made.chunks = a.pieces(src, r); made.chunks != nil {
+		fail, err := a.encodeChunks(ctx, src, r, dev, made, temporary)
+		if err != nil {
+			return nil, nil, err
+		}
+		if fail == nil || fail.Code != codePieces {
+			return a.finish(ctx, src, made, temporary, fail)
+		}
+		a.logf("in one piece after all: %s", fail.Message)
+		if err := os.RemoveAll(a.out.chunkDir()); err != nil {
+			return nil, nil, fmt.Errorf("remove the pieces: %w", err)
+		}
+		made.chunks, made.decodeErrors = nil, 0
+	}
+	fail, err = a.encodeWhole(ctx, src, r, dev, made, temporary)
 	if err != nil {
 		return nil, nil, err
 	}
-	made.seconds = end.Result.Duration.Seconds()
-	made.decodeErrors = end.DecodeErrors
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+	return a.finish(ctx, src, made, temporary, fail)
+}
+
+// finish verifies what was encoded without a failure.
+func (a *attempt) finish(ctx context.Context, src *source, made *encoded, temporary string, fail *dag.TaskError) (*encoded, *dag.TaskError, error) {
+	if fail != nil {
+		return made, fail, nil
 	}
-	if fail := end.Classify(); fail != nil {
-		return made, a.underStrict(fail), nil
-	}
-	fail, err = a.verify(ctx, src, made, temporary)
+	fail, err := a.verify(ctx, src, made, temporary)
 	if err != nil {
 		return nil, nil, err
 	}
 	if fail != nil && fail.Stack == "" {
-		fail.Stack = end.Stderr
+		fail.Stack = made.stderr
 	}
 	return made, fail, nil
+}
+
+// encodeWhole makes the whole output with one ffmpeg.
+func (a *attempt) encodeWhole(ctx context.Context, src *source, r rung, dev *gpu.Device, made *encoded, temporary string) (*dag.TaskError, error) {
+	p := a.plan(src)
+	args := p.args(r, dev, temporary)
+	if a.s.realtime {
+		args = append([]string{"-re"}, args...)
+	}
+	meter := &ffmpeg.Meter{Total: src.length}
+	job := a.job(src, args, temporary, dev)
+	job.Limits.Total = src.length
+	job.OnProgress = func(b ffmpeg.Progress) {
+		fraction, left := meter.Update(b)
+		a.t.Progress(operator.Progress{Fraction: fraction, ETA: left, Text: progressText(r, b)})
+	}
+	end, err := a.run1(ctx, r.String(), job, made)
+	if err != nil {
+		return nil, err
+	}
+	made.stderr = end.Stderr
+	fail := end.Classify()
+	if fail != nil && fail.Code == ffmpeg.CodeNVENCSessionLimit && dev != nil {
+		a.op.Slots.Full(dev.ID)
+	}
+	if fail != nil {
+		fail = a.underStrict(fail)
+	}
+	return fail, nil
 }
 
 // underStrict names the end that strict asks for: the input could be opened, so
@@ -85,43 +135,57 @@ func (a *attempt) underStrict(fail *dag.TaskError) *dag.TaskError {
 	return out
 }
 
-func (a *attempt) runFFmpeg(ctx context.Context, src *source, r rung, dev *gpu.Device, temporary string) (ffmpeg.Ending, error) {
-	p := plan{
+func (a *attempt) plan(src *source) plan {
+	return plan{
 		profile: a.s.profile, source: src.probe, input: src.input.Path, version: a.tool.Version,
 		deterministic: a.s.deterministic, strict: a.s.strict, threads: a.s.threads,
 	}
-	args := p.args(r, dev, temporary)
-	if a.s.realtime {
-		args = append([]string{"-re"}, args...)
-	}
+}
+
+// job is one run of ffmpeg under the step's limits.
+func (a *attempt) job(src *source, args []string, output string, dev *gpu.Device) ffmpeg.Job {
 	job := ffmpeg.Job{
-		Args: args, Input: src.input.Path, Output: temporary, Clock: a.t.Clock, Grace: a.op.Grace,
+		Args: args, Input: src.input.Path, Output: output, Clock: a.t.Clock, Grace: a.op.Grace,
 		Limits: ffmpeg.Limits{
-			Startup: a.s.startup, Stall: a.s.stall, Total: src.length,
-			MaxSize: a.s.maxOutputSize, MaxFrames: a.s.maxFrames,
+			Startup: a.s.startup, Stall: a.s.stall, MaxSize: a.s.maxOutputSize, MaxFrames: a.s.maxFrames,
 		},
 	}
 	if job.Limits.MaxSize == 0 {
 		job.Limits.MaxSize = src.input.Size*sizeFactor + sizeReserve
 	}
-	if v := p.videoStream(); v != nil && job.Limits.MaxFrames == 0 && v.Frames > 0 {
-		job.Limits.MaxFrames = v.Frames*frameFactor + frameReserve
+	if a.s.profile.Video != nil && job.Limits.MaxFrames == 0 {
+		if v := src.probe.Video(); v.Frames > 0 {
+			job.Limits.MaxFrames = v.Frames*frameFactor + frameReserve
+		}
 	}
 	if dev != nil {
 		job.Env = dev.Env()
 	}
-	meter := &ffmpeg.Meter{Total: src.length}
-	job.OnProgress = func(b ffmpeg.Progress) {
-		fraction, left := meter.Update(b)
-		a.t.Progress(operator.Progress{Fraction: fraction, ETA: left, Text: progressText(r, b)})
-	}
-	a.logf("%s: %s %s", r, a.tool.FFmpeg, strings.Join(args, " "))
+	return job
+}
+
+// run1 runs ffmpeg once, keeps what it said in the log, and adds what it cost
+// to made. The error is the cause of ctx, or that ffmpeg could not be started.
+func (a *attempt) run1(ctx context.Context, what string, job ffmpeg.Job, made *encoded) (ffmpeg.Ending, error) {
+	a.logf("%s: %s %s", what, a.tool.FFmpeg, strings.Join(job.Args, " "))
 	end, err := a.tool.Run(ctx, job)
 	if err != nil {
 		return ffmpeg.Ending{}, err
 	}
 	a.logStderr(end.Stderr)
+	if ctx.Err() != nil {
+		return ffmpeg.Ending{}, context.Cause(ctx)
+	}
+	made.add(end)
 	return end, nil
+}
+
+// add counts one run of ffmpeg in; pieces run side by side.
+func (e *encoded) add(end ffmpeg.Ending) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seconds += end.Result.Duration.Seconds()
+	e.decodeErrors += end.DecodeErrors
 }
 
 func progressText(r rung, b ffmpeg.Progress) string {
@@ -161,19 +225,23 @@ func (a *attempt) verify(ctx context.Context, src *source, made *encoded, tempor
 		return nil, fmt.Errorf("look at the output: %w", err)
 	}
 	made.size = info.Size()
-	if made.probe, err = a.tool.Probe(ctx, temporary); err != nil {
-		return unreadable(ctx, err)
-	}
 	check := ffmpeg.Verification{
-		Source: src.probe, Output: made.probe, SourcePackets: src.packets,
+		Source: src.probe, SourcePackets: src.packets,
 		DecodeErrors: made.decodeErrors, MaxDecodeErrors: a.s.maxDecodeErrors,
 	}
 	a.expect(&check, src.probe)
-	if a.s.verify != verifyDuration {
-		if check.OutputPackets, err = a.tool.Packets(ctx, temporary); err != nil {
+	if src.packets == nil {
+		if made.probe, err = a.tool.Probe(ctx, temporary); err != nil {
 			return unreadable(ctx, err)
 		}
+	} else {
+		seen, err := a.tool.Inspect(ctx, temporary, false)
+		if err != nil {
+			return unreadable(ctx, err)
+		}
+		made.probe, check.OutputPackets = seen.Probe, seen.Packets
 	}
+	check.Output = made.probe
 	if fail := check.Check(); fail != nil {
 		return fail, nil
 	}
@@ -206,6 +274,7 @@ func (a *attempt) expect(check *ffmpeg.Verification, src *ffmpeg.Probe) {
 	if au := a.s.profile.Audio; au != nil && src.Audio() != nil {
 		check.Audio = &ffmpeg.WantAudio{Codec: au.Codec, SampleRate: au.SampleRate, Channels: au.Channels}
 	}
+	check.Subtitles = len(plan{profile: a.s.profile, source: src}.subtitleStreams())
 }
 
 // decodeAll decodes the whole output and takes no error.

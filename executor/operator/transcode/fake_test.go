@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	"github.com/airlock-dag/airlock/executor/operator/transcode"
+	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 var buildFake = sync.OnceValues(func() (string, error) {
@@ -131,9 +134,14 @@ func TestLadder(t *testing.T) {
 	type rung struct{ encoder, decode, result, code string }
 	nvencCUDA := func(result, code string) rung { return rung{"h264_nvenc", "cuda", result, code} }
 	nvenc := func(result, code string) rung { return rung{"h264_nvenc", "software", result, code} }
-	vaapi := rung{"h264_vaapi", "software", "unusable", "VAAPI_UNAVAILABLE"}
-	qsv := rung{"h264_qsv", "software", "unusable", "QSV_UNAVAILABLE"}
+	noNVENC := []rung{nvencCUDA("unusable", "NVENC_UNAVAILABLE"), nvenc("unusable", "NVENC_UNAVAILABLE")}
+	others := []rung{
+		{"h264_vaapi", "vaapi", "unusable", "VAAPI_UNAVAILABLE"}, {"h264_vaapi", "software", "unusable", "VAAPI_UNAVAILABLE"},
+		{"h264_qsv", "qsv", "unusable", "QSV_UNAVAILABLE"}, {"h264_qsv", "software", "unusable", "QSV_UNAVAILABLE"},
+	}
 	x264 := rung{"libx264", "software", "encoded", ""}
+	x264CUDA := func(result, code string) rung { return rung{"libx264", "cuda", result, code} }
+	full := "NVENC_SESSION_LIMIT"
 	for _, c := range []struct {
 		name, mode, accelerator, fallback string
 		noCard                            bool
@@ -142,24 +150,24 @@ func TestLadder(t *testing.T) {
 		class                             dag.ErrorClass
 	}{
 		{name: "the card works", mode: "card-works", accelerator: "auto", fallback: "never", rungs: []rung{nvencCUDA("encoded", "")}},
-		{name: "no card", mode: "card-works", accelerator: "auto", fallback: "never", noCard: true,
-			rungs: []rung{nvencCUDA("unusable", "NVENC_UNAVAILABLE"), nvenc("unusable", "NVENC_UNAVAILABLE"), vaapi, qsv, x264}},
+		{name: "no card", mode: "card-works", accelerator: "auto", fallback: "never", noCard: true, rungs: slices.Concat(noNVENC, others, []rung{x264})},
 		{name: "no card, gpu wanted", mode: "card-works", accelerator: "gpu", fallback: "never", noCard: true,
-			rungs: []rung{nvencCUDA("unusable", "NVENC_UNAVAILABLE"), nvenc("unusable", "NVENC_UNAVAILABLE"), vaapi, qsv},
-			code:  "NO_USABLE_ENCODER", class: dag.ClassCapability},
+			rungs: slices.Concat(noNVENC, others), code: "NO_USABLE_ENCODER", class: dag.ClassCapability},
 		{name: "no card, gpu wanted, fallback", mode: "card-works", accelerator: "gpu", fallback: "on_capability", noCard: true,
-			rungs: []rung{nvencCUDA("unusable", "NVENC_UNAVAILABLE"), nvenc("unusable", "NVENC_UNAVAILABLE"), vaapi, qsv, x264}},
+			rungs: slices.Concat(noNVENC, others, []rung{x264})},
 		{name: "cpu only", mode: "card-works", accelerator: "cpu", fallback: "always", rungs: []rung{x264}},
-		{name: "the card does not decode", mode: "no-cuda-decode", accelerator: "auto", fallback: "on_capability",
-			rungs: []rung{nvencCUDA("failed", "CUDA_UNAVAILABLE"), nvenc("encoded", "")}},
+		{name: "the card does not decode", mode: "no-cuda-decode", accelerator: "auto", fallback: "never",
+			rungs: []rung{nvencCUDA("unusable", "CUDA_UNAVAILABLE"), nvenc("encoded", "")}},
+		{name: "the card has no encoder and decodes for the processor", mode: "no-encoder", accelerator: "auto", fallback: "never",
+			rungs: slices.Concat(noNVENC, others, []rung{x264CUDA("encoded", "")})},
 		{name: "the card fails", mode: "card-fails", accelerator: "auto", fallback: "on_capability",
-			rungs: []rung{nvencCUDA("failed", "CUDA_UNAVAILABLE"), nvenc("failed", "CUDA_UNAVAILABLE"), vaapi, qsv, x264}},
+			rungs: slices.Concat([]rung{nvencCUDA("failed", "CUDA_UNAVAILABLE"), nvenc("failed", "CUDA_UNAVAILABLE")}, others, []rung{x264CUDA("encoded", "")})},
 		{name: "the card fails, no fallback", mode: "card-fails", accelerator: "auto", fallback: "never",
 			rungs: []rung{nvencCUDA("failed", "CUDA_UNAVAILABLE")}, code: "CUDA_UNAVAILABLE", class: dag.ClassCapability},
 		{name: "no session left: wait for one", mode: "session-limit", accelerator: "auto", fallback: "on_capability",
-			rungs: []rung{nvencCUDA("failed", "NVENC_SESSION_LIMIT")}, code: "NVENC_SESSION_LIMIT", class: dag.ClassTransient},
+			rungs: []rung{nvencCUDA("waited", full)}, code: full, class: dag.ClassTransient},
 		{name: "no session left, always", mode: "session-limit", accelerator: "auto", fallback: "always",
-			rungs: []rung{nvencCUDA("failed", "NVENC_SESSION_LIMIT"), nvenc("failed", "NVENC_SESSION_LIMIT"), vaapi, qsv, x264}},
+			rungs: slices.Concat([]rung{nvencCUDA("failed", full), nvenc("failed", full)}, others, []rung{x264CUDA("encoded", "")})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +177,7 @@ func TestLadder(t *testing.T) {
 				op.Devices = card(t)
 			}
 			f := attempt(t, map[string]any{
-				"path": media(t, "good.mp4"), "ffmpeg": fake(t, c.mode),
+				"path": media(t, "good.mp4"), "ffmpeg": fake(t, c.mode), "session_wait": 0.1,
 				"accelerator": c.accelerator, "fallback": c.fallback,
 			})
 			out := op.Run(t.Context(), f.Task)
@@ -178,21 +186,68 @@ func TestLadder(t *testing.T) {
 			var got []rung
 			for _, r := range details[len(details)-1].(transcode.Detail).Rungs {
 				got = append(got, rung{r.Encoder, r.Decode, r.Result, r.ErrorCode})
-				if r.Result != "unusable" && r.Encoder == "h264_nvenc" {
+				if r.Result != "unusable" && (r.Encoder == "h264_nvenc" || r.Decode == "cuda") {
 					require.Equal(t, "GPU-test-1", r.Device)
 				}
 			}
 			require.Equal(t, c.rungs, got)
+			require.Zero(t, op.Slots.Used("GPU-test-1"))
 			if c.code != "" {
 				require.Equal(t, dag.OutcomeFailed, out.Kind)
 				require.Equal(t, c.code, out.Err.Code, "%v", out.Err)
 				require.Equal(t, c.class, out.Err.Class)
+				if c.code == full {
+					require.Equal(t, dag.BudgetThrottling, out.Err.Budget, "no attempt is spent")
+					require.Positive(t, out.Err.RetryAfter)
+				}
 				nothingPublished(t, f)
 				return
 			}
 			require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
 			require.Equal(t, c.rungs[len(c.rungs)-1].encoder, out.ReturnValue.(*transcode.Result).Encoder)
-			require.Zero(t, op.Slots.Used("GPU-test-1"))
 		})
 	}
+}
+
+// A session that another process holds comes free while the step waits: it is
+// one attempt, and the encode is the card's.
+func TestWaitsForASession(t *testing.T) {
+	t.Parallel()
+	op := transcode.New()
+	op.Devices = card(t)
+	program := fake(t, "session-later")
+	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": program, "accelerator": "auto", "session_wait": 120.0})
+	done := make(chan dag.Outcome, 1)
+	go func() { done <- op.Run(context.Background(), f.Task) }()
+	require.Eventually(t, func() bool { return strings.Contains(f.Output.String(), "no session is free") }, time.Minute, 5*time.Millisecond)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(program), "free"), nil, 0o600))
+	out := <-done
+	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
+	require.Equal(t, "h264_nvenc", out.ReturnValue.(*transcode.Result).Encoder)
+	require.Len(t, f.Details(), 1)
+}
+
+// A card that opens fewer sessions than the settings allow gets as many encodes.
+func TestSlotsAreWhatTheCardOpens(t *testing.T) {
+	t.Parallel()
+	op := transcode.New()
+	op.Slots.PerDevice = 8
+	op.Devices = card(t)
+	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": fake(t, "three-sessions"), "accelerator": "auto"})
+	out := op.Run(t.Context(), f.Task)
+	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
+	require.Equal(t, 3, op.Slots.Limit("GPU-test-1"))
+}
+
+// What a forked child of ffmpeg's holds open does not hold up the step, and the
+// child is ended.
+func TestForkedChildIsEnded(t *testing.T) {
+	t.Parallel()
+	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": fake(t, "fork")})
+	out := transcode.New().Run(t.Context(), f.Task)
+	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
+	require.Contains(t, f.Output.String(), "forked a child", "it was there")
+	left, err := proc.Leftovers(f.Marker)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -55,6 +55,23 @@ func acquire(ctx context.Context, clock dag.Clock, path string, busy func()) (re
 	}
 }
 
+// tryAcquire takes the lock of a key if nobody has it; ok is false when somebody
+// does, and where that cannot be known.
+func tryAcquire(path string) (release func(), ok bool) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, false
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil || !sameFile(f, path) {
+		_ = f.Close()
+		return nil, false
+	}
+	return func() {
+		_ = os.Remove(path)
+		_ = f.Close()
+	}, true
+}
+
 // sameFile tells whether the path still leads to the file that was locked.
 func sameFile(f *os.File, path string) bool {
 	a, errA := f.Stat()

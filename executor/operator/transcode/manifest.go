@@ -33,6 +33,9 @@ type Manifest struct {
 	Verified      string          `json:"verified"` // duration, packets, full
 	Streams       []ffmpeg.Stream `json:"streams"`  // of the output
 	CreatedAt     time.Time       `json:"created_at"`
+	// Chunks are the boundaries of the pieces that the video was encoded in, in
+	// seconds of the input; none for one piece.
+	Chunks []float64 `json:"chunks,omitempty"`
 	// MadeBy is the task instance and its try.
 	MadeBy string `json:"made_by"`
 }
@@ -66,6 +69,9 @@ func newTarget(outputDir string, p *Profile, sha256 string) target {
 func (t target) output() string   { return filepath.Join(t.dir, t.name) }
 func (t target) manifest() string { return filepath.Join(t.dir, t.stem()+".json") }
 func (t target) lock() string     { return filepath.Join(t.dir, "."+t.name+".lock") }
+
+// chunkDir is where the pieces of the output lie until it is published.
+func (t target) chunkDir() string { return filepath.Join(t.dir, "."+t.name+".chunks") }
 
 func (t target) stem() string { return t.name[:len(t.name)-len(filepath.Ext(t.name))] }
 
@@ -104,7 +110,7 @@ type wanted struct {
 // done tells whether the target holds a proved output; why says what is wrong
 // when it does not, "" when there is nothing at all. The error is the cause of
 // ctx, or one of the file system.
-func (t target) done(ctx context.Context, w wanted) (m *Manifest, why string, err error) {
+func (t target) done(ctx context.Context, hashes *ffmpeg.HashCache, w wanted) (m *Manifest, why string, err error) {
 	data, err := os.ReadFile(t.manifest())
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(t.output()); err == nil {
@@ -142,7 +148,7 @@ func (t target) done(ctx context.Context, w wanted) (m *Manifest, why string, er
 	case info.Size() != m.Output.Size:
 		return nil, fmt.Sprintf("the output has %d bytes, its manifest says %d", info.Size(), m.Output.Size), nil
 	}
-	in, err := ffmpeg.ReadInput(ctx, t.output())
+	in, err := hashes.ReadInput(ctx, t.output())
 	if err != nil {
 		return nil, "", err
 	}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -35,6 +36,9 @@ type Profile struct {
 	Container string        `json:"container"` // mp4, mov, mkv, webm, m4a, opus
 	Video     *VideoProfile `json:"video,omitempty"`
 	Audio     *AudioProfile `json:"audio,omitempty"`
+	// Subtitles is none, or text: those that are text, as the container has them.
+	Subtitles string           `json:"subtitles,omitempty"`
+	Metadata  *MetadataProfile `json:"metadata,omitempty"`
 	// Pin says how much of the tools is part of the profile's digest: strict
 	// (the default) names ffmpeg's version and libraries, loose does not.
 	Pin string `json:"pin,omitempty"`
@@ -42,31 +46,6 @@ type Profile struct {
 	MaxDuration float64 `json:"max_duration,omitempty"`
 	// Args are further arguments for ffmpeg, placed before the output.
 	Args []string `json:"args,omitempty"`
-}
-
-// VideoProfile is the video part of a profile.
-type VideoProfile struct {
-	Codec string `json:"codec"` // h264, hevc, av1
-	// MaxWidth and MaxHeight bound the size; nothing is made larger than it is.
-	MaxWidth  int `json:"max_width,omitempty"`
-	MaxHeight int `json:"max_height,omitempty"`
-	// Quality is the encoder's constant quality: less is better.
-	Quality     int    `json:"quality"`
-	Preset      string `json:"preset,omitempty"` // x264's names, translated for other encoders
-	PixelFormat string `json:"pixel_format,omitempty"`
-	// FPSMode is vfr (each frame keeps its time), cfr or passthrough.
-	FPSMode string  `json:"fps_mode,omitempty"`
-	MaxFPS  float64 `json:"max_fps,omitempty"`
-}
-
-// AudioProfile is the audio part of a profile.
-type AudioProfile struct {
-	Codec      string `json:"codec"` // aac, opus
-	Bitrate    string `json:"bitrate,omitempty"`
-	Channels   int    `json:"channels,omitempty"`    // 0 keeps the input's
-	SampleRate int    `json:"sample_rate,omitempty"` // 0 keeps the input's
-	// Required makes an input without sound a failure.
-	Required bool `json:"required,omitempty"`
 }
 
 // container is what the name of a container means to ffmpeg.
@@ -97,7 +76,10 @@ func (p *Profile) normalise() error {
 	}
 	if p.Container == "" {
 		p.Container = "mp4"
-		if p.Video == nil {
+		switch {
+		case p.Video == nil && p.Audio != nil && p.Audio.Codec == "opus":
+			p.Container = "opus"
+		case p.Video == nil:
 			p.Container = "m4a"
 		}
 	}
@@ -110,6 +92,9 @@ func (p *Profile) normalise() error {
 	}
 	if p.Video == nil && p.Audio == nil {
 		return errors.New("it has neither video nor audio")
+	}
+	if err := p.fits(); err != nil {
+		return err
 	}
 	if p.Pin == "" {
 		p.Pin = "strict"
@@ -136,63 +121,34 @@ func (p *Profile) normalise() error {
 	if err := p.Audio.normalise(); err != nil {
 		return fmt.Errorf("audio: %w", err)
 	}
-	return nil
-}
-
-func (v *VideoProfile) normalise() error {
-	if v == nil {
-		return nil
-	}
-	if v.PixelFormat == "" {
-		v.PixelFormat = "yuv420p"
-	}
-	if v.Preset == "" {
-		v.Preset = "medium"
-	}
-	if v.FPSMode == "" {
-		v.FPSMode = "vfr"
+	if err := p.Metadata.normalise(); err != nil {
+		return fmt.Errorf("metadata: %w", err)
 	}
 	switch {
-	case !slices.Contains([]string{"h264", "hevc", "av1"}, v.Codec):
-		return fmt.Errorf("codec %q: use h264, hevc or av1", v.Codec)
-	case !slices.Contains([]string{"yuv420p", "yuv420p10le"}, v.PixelFormat):
-		return fmt.Errorf("pixel_format %q: use yuv420p or yuv420p10le", v.PixelFormat)
-	case presetRank(v.Preset) < 0:
-		return fmt.Errorf("preset %q: use one of %s", v.Preset, strings.Join(presets(), ", "))
-	case !slices.Contains([]string{"vfr", "cfr", "passthrough"}, v.FPSMode):
-		return fmt.Errorf("fps_mode %q: use vfr, cfr or passthrough", v.FPSMode)
-	case v.Quality < 0 || v.Quality > 63:
-		return fmt.Errorf("quality %d: 0 to 63", v.Quality)
-	case v.MaxWidth < 0 || v.MaxHeight < 0 || v.MaxWidth == 1 || v.MaxHeight == 1:
-		return errors.New("max_width and max_height: 2 or more")
-	case v.MaxFPS < 0:
-		return errors.New("max_fps: it must be positive")
+	case p.Subtitles == "", p.Subtitles == subtitlesNone:
+		p.Subtitles = ""
+	case p.Subtitles != subtitlesText:
+		return fmt.Errorf("subtitles %q: use none or text", p.Subtitles)
+	case p.Video == nil || p.container().subtitleCodec() == "":
+		return fmt.Errorf("subtitles: a file of %s takes none", p.Container)
 	}
 	return nil
 }
 
-var bitrate = regexp.MustCompile(`^[1-9][0-9]{0,8}[kKmM]?$`)
-
-func (a *AudioProfile) normalise() error {
-	if a == nil {
+// fits tells whether the container takes the codecs.
+func (p *Profile) fits() error {
+	switch {
+	case p.Video != nil && (p.Container == "m4a" || p.Container == "opus"):
+		return fmt.Errorf("container %s: it takes no video", p.Container)
+	case p.Video != nil && p.Container == "webm" && p.Video.Codec != "av1":
+		return errors.New("container webm: of the video codecs here it takes av1 only")
+	case p.Audio != nil && p.Container == "m4a" && p.Audio.Codec != "aac":
+		return errors.New("container m4a: it takes aac only")
+	case p.Audio != nil && (p.Container == "opus" || p.Container == "webm") && p.Audio.Codec != "opus":
+		return fmt.Errorf("container %s: it takes opus only", p.Container)
+	default:
 		return nil
 	}
-	if a.Bitrate == "" {
-		a.Bitrate = "128k"
-	}
-	switch {
-	case !slices.Contains([]string{"aac", "opus"}, a.Codec):
-		return fmt.Errorf("codec %q: use aac or opus", a.Codec)
-	case !bitrate.MatchString(a.Bitrate):
-		return fmt.Errorf("bitrate %q: a number, with k or M", a.Bitrate)
-	case a.Channels < 0 || a.Channels > 8:
-		return fmt.Errorf("channels %d: 0 to 8", a.Channels)
-	case a.SampleRate < 0 || a.SampleRate > 192000:
-		return fmt.Errorf("sample_rate %d: up to 192000", a.SampleRate)
-	case a.Codec == "opus" && a.SampleRate != 0 && a.SampleRate != 48000:
-		return errors.New("sample_rate: opus is always 48000")
-	}
-	return nil
 }
 
 // presets are the names of presets, the fastest first.
@@ -203,11 +159,14 @@ func presets() []string {
 func presetRank(name string) int { return slices.Index(presets(), name) }
 
 // Digest names all that decides what the output is: the profile, how it is
-// made repeatable, and (unless it is pinned loosely) the tools. Two outputs of
+// made repeatable (chunk is the length of its pieces then, else 0), and (unless it is pinned loosely) the tools. Two outputs of
 // one input and one digest may stand for each other.
-func (p *Profile) Digest(v ffmpeg.Version, deterministic bool) (string, error) {
+func (p *Profile) Digest(v ffmpeg.Version, deterministic bool, chunk time.Duration) (string, error) {
 	content := map[string]any{"profile": p, "deterministic": deterministic}
-	if p.Pin == "strict" {
+	if chunk > 0 {
+		content["chunk_seconds"] = chunk.Seconds()
+	}
+	if p.Pin == "strict" || deterministic { // other tools make other bytes
 		content["ffmpeg"] = v.Text
 		content["libraries"] = v.Libraries
 	}
@@ -226,16 +185,29 @@ func (p *Profile) Digest(v ffmpeg.Version, deterministic bool) (string, error) {
 // Profiles reads the built-in profiles and those of the file beside the DAG,
 // which may be missing.
 func Profiles(dir string) (map[string]*Profile, error) {
-	raw := map[string]map[string]any{}
-	if err := yaml.Load(builtin, &raw); err != nil {
-		return nil, fmt.Errorf("built-in profiles: %w", err)
+	data, err := profilesFile(dir)
+	if err != nil {
+		return nil, err
 	}
+	return parseProfiles(filepath.Join(dir, ProfilesFile), data)
+}
+
+// profilesFile is the file's content, empty when there is none.
+func profilesFile(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProfilesFile)
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	if err == nil && len(bytes.TrimSpace(data)) > 0 {
+	return data, nil
+}
+
+func parseProfiles(path string, data []byte) (map[string]*Profile, error) {
+	raw := map[string]map[string]any{}
+	if err := yaml.Load(builtin, &raw); err != nil {
+		return nil, fmt.Errorf("built-in profiles: %w", err)
+	}
+	if len(bytes.TrimSpace(data)) > 0 {
 		own := map[string]map[string]any{}
 		if err := yaml.Load(data, &own); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -246,11 +218,44 @@ func Profiles(dir string) (map[string]*Profile, error) {
 	for name, m := range raw {
 		p, err := decodeProfile(name, m, raw)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		out[name] = p
 	}
 	return out, nil
+}
+
+// profileBook remembers what was read of each folder while its file's content
+// stays the same. The profiles are shared and are not to be changed.
+type profileBook struct {
+	mu    sync.Mutex
+	known map[string]bookPage
+}
+
+type bookPage struct {
+	data     []byte
+	profiles map[string]*Profile
+}
+
+func (b *profileBook) read(dir string) (map[string]*Profile, error) {
+	data, err := profilesFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if page, ok := b.known[dir]; ok && bytes.Equal(page.data, data) {
+		return page.profiles, nil
+	}
+	all, err := parseProfiles(filepath.Join(dir, ProfilesFile), data)
+	if err != nil {
+		return nil, err
+	}
+	if b.known == nil || len(b.known) > 1000 {
+		b.known = map[string]bookPage{}
+	}
+	b.known[dir] = bookPage{data: data, profiles: all}
+	return all, nil
 }
 
 // Inline reads a profile that stands in the step itself: it needs a name, and
@@ -291,6 +296,9 @@ func decodeProfile(name string, m map[string]any, all map[string]map[string]any)
 			return nil, fmt.Errorf("profile %s: extends a profile that extends it", name)
 		}
 		delete(merged, "extends")
+		if v, ok := merged["video"].(map[string]any); ok && v["bitrate"] != nil && v["quality"] == nil {
+			from = overlay(from, map[string]any{"video": map[string]any{"quality": nil}}) // the other way to decide the size
+		}
 		merged = overlay(from, merged)
 	}
 	merged["name"] = name

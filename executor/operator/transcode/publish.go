@@ -95,6 +95,7 @@ func newManifest(s *settings, in ffmpeg.Input, source *ffmpeg.Probe, r *encoded)
 		Device:       r.device,
 		DurationS:    r.probe.Duration(),
 		DecodeErrors: r.decodeErrors,
+		Chunks:       r.chunks,
 		Verified:     s.verify,
 		Streams:      r.probe.Streams,
 		Output: ManifestFile{

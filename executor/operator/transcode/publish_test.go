@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,7 +129,7 @@ func TestPinLooseOutlivesAnUpgrade(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &m))
 		older := m.Tools
 		older.Text = "4.4"
-		m.ProfileDigest, err = m.Profile.Digest(older, false)
+		m.ProfileDigest, err = m.Profile.Digest(older, false, 0)
 		require.NoError(t, err)
 		data, err = json.Marshal(m)
 		require.NoError(t, err)
@@ -186,23 +187,41 @@ func TestTwoWorkersOneKey(t *testing.T) {
 	require.Len(t, entries, 2, "the output and its manifest, no lock and no temporary file")
 }
 
-func TestLeftoversOfTheSameKeyGo(t *testing.T) {
+// What dead workers left is removed, of this key and of others; what a living
+// one is at stays, and pieces stay for a day for whoever goes on with them.
+func TestLeftoversGo(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4")})
-	hash := hashOf(t, media(t, "good.mp4"))
+	mine, dead, living, strange := hashOf(t, media(t, "good.mp4")), strings.Repeat("1", 64), strings.Repeat("2", 64), "notes"
 	dir := filepath.Join(f.Args["output_dir"].(string), "derived", "fast")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	mine := filepath.Join(dir, "."+hash+".mp4.77-1.part")
-	others := filepath.Join(dir, "."+strings.Repeat("1", 64)+".mp4.78-1.part")
-	for _, path := range []string{mine, others, filepath.Join(dir, "."+hash+".json.77-1.part")} {
+	write := func(name string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte("half"), 0o644))
+		return path
+	}
+	gone := []string{
+		write("." + mine + ".mp4.77-1.part"), write("." + mine + ".json.77-1.part"), write("." + dead + ".mp4.78-1.part"),
+		write("." + dead + ".json.78-1.part"), write("." + strings.Repeat("3", 64) + ".mp4.lock"), write("." + dead + ".mp4.chunks/00000-ab.mp4"),
+	}
+	yesterday := time.Now().Add(-25 * time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(gone[5]), yesterday, yesterday))
+	lock, err := os.OpenFile(write("."+living+".mp4.lock"), os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer lock.Close()
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	stay := []string{
+		write("." + living + ".mp4.79-1.part"), write("." + living + ".mp4.lock"), write("." + strange + ".part"), write(dead + ".mp4"),
+		write("." + strings.Repeat("4", 64) + ".mp4.chunks/00000-ab.mp4"),
 	}
 	succeed(t, f)
-	require.NoFileExists(t, mine)
-	require.FileExists(t, others, "somebody else's")
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 3)
+	for _, path := range gone {
+		require.NoFileExists(t, path)
+	}
+	for _, path := range stay {
+		require.FileExists(t, path)
+	}
+	require.NoFileExists(t, filepath.Join(dir, "."+mine+".mp4.lock"))
 }
 
 func TestProfiles(t *testing.T) {
@@ -229,26 +248,44 @@ h264-720p: {video: {codec: hevc, quality: 30}}
 	require.Nil(t, all["small"].Audio)
 
 	for text, want := range map[string]string{
-		"a: {extends: b}\nb: {extends: a}":                  "extends a profile that extends it",
-		"a: {extends: nosuch}":                              "is no profile",
-		"a: {video: {codec: h264, crf: 3}}":                 "crf",
-		"a: {video: {codec: theora}}":                       "use h264, hevc or av1",
-		"a: {container: mp4}":                               "neither video nor audio",
-		"a: {container: avi, audio: {codec: aac}}":          "container",
-		"a: {audio: {codec: opus, sample_rate: 44100}}":     "48000",
-		"a: {audio: {codec: aac, bitrate: lots}}":           "bitrate",
-		"a: {audio: {codec: aac}, args: [-i, /etc/passwd]}": "-i is set by the step itself",
-		"../a: {audio: {codec: aac}}":                       "letters",
-		"a: {video: {codec: h264, preset: hasty}}":          "ultrafast",
-		"a: {video: {codec: h264, fps_mode: some}}":         "fps_mode",
-		"a: {audio: {codec: aac}, pin: tight}":              "pin",
-		"a: [1]":                                            "profiles.yml",
-		"a: {audio: {codec: aac}, max_duration: -1}":        "max_duration",
-		"a: {video: {codec: h264, pixel_format: rgb24}}":    "pixel_format",
-		"a: {video: {codec: h264, quality: 900}}":           "quality",
-		"a: {video: {codec: h264, max_width: -4}}":          "max_width",
-		"a: {video: {codec: h264, max_fps: -4}}":            "max_fps",
-		"a: {audio: {codec: aac, channels: 90}}":            "channels",
+		"a: {extends: b}\nb: {extends: a}":                             "extends a profile that extends it",
+		"a: {extends: nosuch}":                                         "is no profile",
+		"a: {video: {codec: h264, crf: 3}}":                            "crf",
+		"a: {video: {codec: theora}}":                                  "use h264, hevc or av1",
+		"a: {container: mp4}":                                          "neither video nor audio",
+		"a: {container: avi, audio: {codec: aac}}":                     "container",
+		"a: {audio: {codec: opus, sample_rate: 44100}}":                "48000",
+		"a: {audio: {codec: aac, bitrate: lots}}":                      "bitrate",
+		"a: {audio: {codec: aac}, args: [-i, /etc/passwd]}":            "-i is set by the step itself",
+		"../a: {audio: {codec: aac}}":                                  "letters",
+		"a: {video: {codec: h264, preset: hasty}}":                     "ultrafast",
+		"a: {video: {codec: h264, fps_mode: some}}":                    "fps_mode",
+		"a: {audio: {codec: aac}, pin: tight}":                         "pin",
+		"a: [1]":                                                       "profiles.yml",
+		"a: {audio: {codec: aac}, max_duration: -1}":                   "max_duration",
+		"a: {video: {codec: h264, pixel_format: rgb24}}":               "pixel_format",
+		"a: {video: {codec: h264, quality: 900}}":                      "quality",
+		"a: {video: {codec: h264, max_width: -4}}":                     "max_width",
+		"a: {video: {codec: h264, max_fps: -4}}":                       "max_fps",
+		"a: {video: {codec: h264, quality: 52}}":                       "1 to 51",
+		"a: {video: {codec: h264, quality: 20, bitrate: 1M}}":          "one of them decides",
+		"a: {video: {codec: h264, bitrate: fast}}":                     "bitrate",
+		"a: {video: {codec: h264, buffer: 1M}}":                        "max_rate",
+		"a: {video: {codec: h264, bitrate: 2M, max_rate: 1000k}}":      "less than bitrate",
+		"a: {video: {codec: av1, max_rate: 1M}}":                       "needs a bitrate",
+		"a: {video: {codec: h264, filters: [crop=10]}}":                "crop",
+		"a: {video: {codec: h264, filters: ['yadif,movie=x']}}":        "one filter",
+		"a: {video: {codec: h264, filters: ['[in]split[a];[a]null']}}": "one filter",
+		"a: {video: {codec: h264, keyframe_interval: -1}}":             "keyframe_interval",
+		"a: {audio: {codec: aac, filters: [atempo=2]}}":                "atempo",
+		"a: {audio: {codec: aac}, subtitles: text}":                    "takes none",
+		"a: {video: {codec: h264}, subtitles: burn}":                   "none or text",
+		"a: {video: {codec: h264}, container: webm}":                   "av1 only",
+		"a: {audio: {codec: aac}, container: opus}":                    "opus only",
+		"a: {video: {codec: h264}, container: m4a}":                    "no video",
+		"a: {audio: {codec: aac}, metadata: {set: {'a b': c}}}":        "name of a tag",
+		"a: {audio: {codec: aac}, metadata: {keep: true}}":             "keep",
+		"a: {audio: {codec: aac, channels: 90}}":                       "channels",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "profiles.yml"), []byte(text), 0o644))
 		_, err = transcode.Profiles(dir)

@@ -65,6 +65,15 @@ func probe(t testing.TB, path string) *ffmpeg.Probe {
 	return p
 }
 
+func inspect(t testing.TB, path string) *ffmpeg.Inspection {
+	t.Helper()
+	tool, err := ffmpeg.Detect(t.Context(), "ffmpeg", "ffprobe", "")
+	require.NoError(t, err)
+	got, err := tool.Inspect(t.Context(), path, true)
+	require.NoError(t, err)
+	return got
+}
+
 // nothingPublished checks that an output folder holds no file at all.
 func nothingPublished(t testing.TB, f *operatortest.Fixture) {
 	t.Helper()

@@ -33,6 +33,9 @@ const (
 const (
 	defaultStall   = 2 * time.Minute
 	defaultStartup = 5 * time.Minute
+	// defaultSessionWait is how long an attempt waits for an encoder session of a
+	// GPU before it comes back later.
+	defaultSessionWait = 2 * time.Minute
 	// defaultMinFree is what must stay free on the target's file system besides
 	// the expected output, in bytes.
 	defaultMinFree = 64 << 20
@@ -56,6 +59,9 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "strict", Type: dag.FieldBool, Default: false, Doc: "End at the first decode error."},
 			{Name: "deterministic", Type: dag.FieldBool, Default: false, Doc: "The same bytes at each run: one thread, no time stamps, no hardware."},
 			{Name: "threads", Type: dag.FieldInt, Default: 0, Templated: true, Doc: "Encoder threads; 0 lets the encoder choose."},
+			{Name: "chunk_duration", Type: dag.FieldDuration, Default: 0.0, Doc: "Encode the video in pieces of about this length, side by side and with one thread each; 0 for one piece."},
+			{Name: "chunk_workers", Type: dag.FieldInt, Default: 0, Templated: true, Doc: "How many pieces are encoded at once; 0 for as many as there are processors."},
+			{Name: "session_wait", Type: dag.FieldDuration, Default: defaultSessionWait.Seconds(), Doc: "How long to wait for a free encoder session of a GPU before the step comes back later."},
 			{Name: "stall_timeout", Type: dag.FieldDuration, Default: defaultStall.Seconds(), Doc: "How long ffmpeg may go without an advance."},
 			{Name: "startup_timeout", Type: dag.FieldDuration, Default: defaultStartup.Seconds(), Doc: "How long ffmpeg may take until its first advance."},
 			{Name: "max_output_size", Type: dag.FieldInt, Default: 0, Templated: true, Doc: "The greatest output in bytes; 0 for fifty times the input and 64 MiB."},
@@ -106,7 +112,10 @@ type settings struct {
 	strict          bool
 	deterministic   bool
 	threads         int
+	chunk           time.Duration
+	chunkWorkers    int
 	stall, startup  time.Duration
+	sessionWait     time.Duration
 	maxOutputSize   int64
 	maxFrames       int64
 	minFree         int64
@@ -127,6 +136,9 @@ func readSettings(args map[string]any, dir string, o *Operator) (*settings, *dag
 		strict:          r.boolean("strict"),
 		deterministic:   r.boolean("deterministic"),
 		threads:         int(r.integer("threads", 0)),
+		chunk:           r.duration("chunk_duration", 0),
+		chunkWorkers:    int(r.integer("chunk_workers", 0)),
+		sessionWait:     r.duration("session_wait", defaultSessionWait),
 		stall:           r.duration("stall_timeout", defaultStall),
 		startup:         r.duration("startup_timeout", defaultStartup),
 		maxOutputSize:   r.integer("max_output_size", 0),
@@ -142,7 +154,8 @@ func readSettings(args map[string]any, dir string, o *Operator) (*settings, *dag
 	}
 	s.outputDir = absolute(s.outputDir, dir)
 	r.asset(s, dir)
-	r.profile(s, dir)
+	r.profile(s, dir, o)
+	r.repeatable(s)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -284,12 +297,49 @@ func (r *reader) record(s *settings, m map[string]any) {
 	}
 }
 
-func (r *reader) profile(s *settings, dir string) {
+// repeatable refuses what would make another file at each run.
+func (r *reader) repeatable(s *settings) {
+	if !s.deterministic || r.err != nil {
+		return
+	}
+	switch {
+	case s.accelerator == accelGPU:
+		r.fail("deterministic: a GPU's encoder does not give the same bytes each time; set accelerator: cpu or auto")
+	case s.requireEncoder != "" && !slices.Contains(repeatable(), s.requireEncoder):
+		r.fail("deterministic: %s is not known to give the same bytes each time; there are %s", s.requireEncoder, strings.Join(repeatable(), ", "))
+	case s.threads > 1:
+		r.fail("deterministic: with %d threads an encoder does not give the same bytes each time; leave threads out, or use chunk_duration", s.threads)
+	}
+	for i, arg := range s.profile.Args {
+		name, _, _ := strings.Cut(arg, ":")
+		switch name {
+		case "-threads", "-x264-params", "-x264opts", "-x265-params", "-svtav1-params", "-fflags", "-flags", "-map_metadata", "-filter_threads", "-filter_complex_threads":
+			r.fail("deterministic: the profile's args set %s, which decides about it", arg)
+		}
+		if name == "-metadata" && i+1 < len(s.profile.Args) {
+			r.noClock(s.profile.Args[i+1])
+		}
+	}
+	if m := s.profile.Metadata; m != nil {
+		for key, value := range m.Set {
+			r.noClock(key + "=" + value)
+		}
+	}
+}
+
+// noClock refuses a tag that ffmpeg fills in with the time of day.
+func (r *reader) noClock(tag string) {
+	if key, value, _ := strings.Cut(tag, "="); strings.EqualFold(key, "creation_time") && strings.EqualFold(strings.TrimSpace(value), "now") {
+		r.fail("deterministic: the tag %s is another one at each run", tag)
+	}
+}
+
+func (r *reader) profile(s *settings, dir string, o *Operator) {
 	var err error
 	switch v := r.args["profile"].(type) {
 	case string:
 		var all map[string]*Profile
-		if all, err = Profiles(dir); err != nil {
+		if all, err = o.profiles.read(dir); err != nil {
 			break
 		}
 		p, ok := all[v]

@@ -25,9 +25,14 @@ type Operator struct {
 	// Slots gives out its devices, Prober knows what works on them.
 	Slots  *gpu.Slots
 	Prober *gpu.Prober
+	// Hashes and Versions remember what was found out before; nil for nothing.
+	Hashes   *ffmpeg.HashCache
+	Versions *ffmpeg.Detector
 	// Grace is the time between SIGTERM and SIGKILL for ffmpeg; 0 for the usual
 	// one. A large file needs it to finish its index.
 	Grace time.Duration
+
+	profiles profileBook
 }
 
 // New makes an operator with ffmpeg and ffprobe from PATH and one encode at a
@@ -35,6 +40,7 @@ type Operator struct {
 func New() *Operator {
 	return &Operator{
 		FFmpeg: "ffmpeg", FFprobe: "ffprobe",
+		Hashes: &ffmpeg.HashCache{}, Versions: &ffmpeg.Detector{},
 		Slots: &gpu.Slots{}, Prober: &gpu.Prober{Clock: dag.SystemClock{}},
 	}
 }
@@ -62,6 +68,7 @@ type attempt struct {
 	tool ffmpeg.Tool
 	// sha256 and key are set as soon as they are known.
 	sha256, key string
+	out         target
 	rungs       []RungReport
 }
 
@@ -111,10 +118,14 @@ func (a *attempt) logf(format string, args ...any) { fmt.Fprintf(a.t.Log, format
 
 func (a *attempt) run(ctx context.Context) (*Result, error) {
 	var err error
-	if a.tool, err = ffmpeg.Detect(ctx, a.s.ffmpeg, a.s.ffprobe, a.t.Marker); err != nil {
+	if a.tool, err = a.op.Versions.Detect(ctx, a.s.ffmpeg, a.s.ffprobe, a.t.Marker); err != nil {
 		return nil, err
 	}
-	digest, err := a.s.profile.Digest(a.tool.Version, a.s.deterministic)
+	chunk := time.Duration(0)
+	if a.s.deterministic { // the pieces decide the bytes
+		chunk = a.s.chunk
+	}
+	digest, err := a.s.profile.Digest(a.tool.Version, a.s.deterministic, chunk)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +136,12 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 		}
 	}
 	out := newTarget(a.s.outputDir, a.s.profile, a.sha256)
-	a.key = out.key
+	a.key, a.out = out.key, out
+	want := wanted{assetSHA256: a.sha256, digest: digest, encoder: a.s.requireEncoder}
+	// What is done needs no lock: most steps of a second run end here.
+	if res, err := a.skip(ctx, out, want, false); res != nil || err != nil {
+		return res, err
+	}
 	if err := os.MkdirAll(out.dir, 0o755); err != nil { //nolint:gosec // a catalogue is for others to read
 		return nil, fmt.Errorf("make the output folder: %w", err)
 	}
@@ -138,8 +154,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	}
 	defer release()
 
-	want := wanted{assetSHA256: a.sha256, digest: digest, encoder: a.s.requireEncoder}
-	if res, err := a.skip(ctx, out, want); res != nil || err != nil {
+	if res, err := a.skip(ctx, out, want, true); res != nil || err != nil {
 		return res, err
 	}
 	if in.SHA256 == "" {
@@ -153,7 +168,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 // readInput reads and hashes the input, and refuses what ffmpeg shall not see
 // and what is not the file that a probe step saw.
 func (a *attempt) readInput(ctx context.Context) (ffmpeg.Input, error) {
-	in, err := ffmpeg.ReadInput(ctx, a.s.path)
+	in, err := a.op.Hashes.ReadInput(ctx, a.s.path)
 	if err != nil {
 		return in, err
 	}
@@ -170,14 +185,14 @@ func (a *attempt) readInput(ctx context.Context) (ffmpeg.Input, error) {
 }
 
 // skip gives the result for an output that is there already; nil when there is
-// none to trust.
-func (a *attempt) skip(ctx context.Context, out target, want wanted) (*Result, error) {
-	m, why, err := out.done(ctx, want)
+// none to trust. The log tells why not when it is the last word.
+func (a *attempt) skip(ctx context.Context, out target, want wanted, last bool) (*Result, error) {
+	m, why, err := out.done(ctx, a.op.Hashes, want)
 	if err != nil {
 		return nil, err
 	}
 	if m == nil {
-		if why != "" {
+		if why != "" && last {
 			a.logf("%s is made again: %s", out.key, why)
 		}
 		return nil, nil
@@ -209,6 +224,9 @@ func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want
 	for _, path := range removed {
 		a.logf("removed what an earlier attempt left: %s", filepath.Base(path))
 	}
+	if n := out.sweepOthers(a.t.Clock.Now()); n > 0 {
+		a.logf("removed %d files that dead workers left in %s", n, out.dir)
+	}
 	if err := a.t.OpenInput(ctx, in.SHA256); err != nil {
 		return nil, err
 	}
@@ -216,7 +234,7 @@ func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want
 	if err != nil {
 		return nil, err
 	}
-	if fail := a.checkSpace(in, out); fail != nil {
+	if fail := a.checkSpace(in, src, out); fail != nil {
 		return nil, fail
 	}
 	// The claim's number and the fence make a name that no other attempt has.
@@ -225,13 +243,17 @@ func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want
 	defer os.Remove(temporary) //nolint:errcheck // it is not there when all went well
 	made, err := a.climb(ctx, src, temporary)
 	if err != nil {
+		var fail *dag.TaskError
+		if errors.As(err, &fail) && fail.Class != dag.ClassTransient {
+			_ = os.RemoveAll(out.chunkDir()) // nobody will go on with the pieces
+		}
 		return nil, err
 	}
 	if info, err := os.Stat(in.Path); err != nil || info.Size() != in.Size || !info.ModTime().Equal(in.ModTime) {
 		return nil, fault.New(ffmpeg.CodeInputChanging, in.Path+" changed while it was encoded")
 	}
 	// Where there are no locks, another worker may have been faster.
-	if res, err := a.skip(ctx, out, want); res != nil || err != nil {
+	if res, err := a.skip(ctx, out, want, true); res != nil || err != nil {
 		return res, err
 	}
 	m := newManifest(a.s, in, src.probe, made)
@@ -243,6 +265,9 @@ func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want
 	if err := out.publish(ctx, temporary, name, m, a.t.StillMine); err != nil {
 		return nil, err
 	}
+	if err := os.RemoveAll(out.chunkDir()); err != nil {
+		a.logf("the pieces cannot be removed: %v", err)
+	}
 	a.logf("published %s: %d bytes, %.2f s, %s", out.key, m.Output.Size, m.DurationS, m.Encoder)
 	a.t.Progress(operator.Progress{Fraction: 1, Text: made.encoder})
 	return a.result(out, m), nil
@@ -253,17 +278,32 @@ type source struct {
 	input   ffmpeg.Input
 	probe   *ffmpeg.Probe
 	packets map[int]ffmpeg.Packets // nil when they were not read
+	// times and keys are the instants of the video's frames and key frames, for
+	// the pieces; nil where they are not known.
+	times, keys []float64
 	// length is the expected length of the output.
 	length time.Duration
 }
 
 func (a *attempt) source(ctx context.Context, in ffmpeg.Input) (*source, error) {
-	p, err := a.tool.Probe(ctx, in.Path)
-	if err != nil {
-		return nil, err
+	src := &source{input: in}
+	if a.s.verify == verifyDuration && a.s.chunk == 0 {
+		p, err := a.tool.Probe(ctx, in.Path)
+		if err != nil {
+			return nil, err
+		}
+		src.probe = p
+	} else {
+		seen, err := a.tool.Inspect(ctx, in.Path, a.s.chunk > 0)
+		if err != nil {
+			return nil, err
+		}
+		src.probe, src.packets, src.times, src.keys = seen.Probe, seen.Packets, seen.Times, seen.KeyTimes
 	}
-	profile := a.s.profile
+	p, profile := src.probe, a.s.profile
 	switch {
+	case p.NamesOthers():
+		return nil, fault.New(ffmpeg.CodePlaylistRefused, "the input is a playlist ("+p.Format.Name+")")
 	case !p.HasMedia():
 		return nil, fault.New(ffmpeg.CodeNoStreams, "the input has neither video nor sound")
 	case profile.Video != nil && p.Video() == nil:
@@ -271,12 +311,8 @@ func (a *attempt) source(ctx context.Context, in ffmpeg.Input) (*source, error) 
 	case profile.Audio != nil && p.Audio() == nil && (profile.Audio.Required || profile.Video == nil):
 		return nil, fault.New(ffmpeg.CodeNoAudioStream, fmt.Sprintf("the input has no sound, and profile %s requires it", profile.Name))
 	}
-	src := &source{input: in, probe: p}
 	seconds := p.Duration()
-	if a.s.verify != verifyDuration {
-		if src.packets, err = a.tool.Packets(ctx, in.Path); err != nil {
-			return nil, err
-		}
+	if src.packets != nil {
 		if fail := ffmpeg.SourceComplete(p, src.packets); fail != nil {
 			return nil, fail
 		}
@@ -295,11 +331,26 @@ func (a *attempt) source(ctx context.Context, in ffmpeg.Input) (*source, error) 
 }
 
 // checkSpace compares what is free with a rough guess of the output.
-func (a *attempt) checkSpace(in ffmpeg.Input, out target) *dag.TaskError {
+func (a *attempt) checkSpace(in ffmpeg.Input, src *source, out target) *dag.TaskError {
 	free, ok := freeSpace(out.dir)
-	need := in.Size + in.Size/5 + a.s.minFree
+	need := max(in.Size+in.Size/5, a.expectedSize(src)) + a.s.minFree
 	if !ok || free >= need {
 		return nil
 	}
-	return fault.New(ffmpeg.CodeNoSpace, fmt.Sprintf("%s has %d bytes free, %d are wanted (the input and a fifth, and min_free)", out.dir, free, need))
+	return fault.New(ffmpeg.CodeNoSpace, fmt.Sprintf("%s has %d bytes free, %d are wanted (what the output may come to, and min_free)", out.dir, free, need))
+}
+
+// expectedSize is what the profile's bit rates come to; 0 when they say nothing.
+func (a *attempt) expectedSize(src *source) int64 {
+	var rate int64
+	if v := a.s.profile.Video; v != nil {
+		if v.Bitrate == "" {
+			return 0
+		}
+		rate += bits(v.Bitrate)
+	}
+	if au := a.s.profile.Audio; au != nil {
+		rate += bits(au.Bitrate)
+	}
+	return int64(float64(rate) / 8 * src.length.Seconds())
 }

@@ -49,17 +49,49 @@ func main() {
 		os.Exit(255)
 	case "flood": // much more on stderr than a pipe holds, then the real work
 		line := strings.Repeat("x", 1<<16) + "\n"
-		for range 160 {
+		for range 1600 { // 100 MiB
 			fmt.Fprint(os.Stderr, "[aac @ 0x55d0c0ffee00] [warning] "+line)
 		}
 		real(args)
 	case "session-limit": // NVENC opens in the probe and has no session left for the encode
 		if nvenc && !probing {
-			fmt.Fprintln(os.Stderr, "[h264_nvenc @ 0x5581] [error] OpenEncodeSessionEx failed: out of memory (10): (no details)")
-			fmt.Fprintln(os.Stderr, "[error] Error while opening encoder - maybe incorrect parameters such as bit_rate, rate, width or height.")
+			noSession()
+		}
+		real(software(args))
+	case "third-piece-fails":
+		if strings.Contains(args[len(args)-1], "/00002-") {
+			fmt.Fprintln(os.Stderr, "[error] something new")
+			os.Exit(1)
+		}
+		real(args)
+	case "session-later": // likewise, until somebody lets go of one
+		if _, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), "free")); err != nil && nvenc && !probing {
+			noSession()
+		}
+		real(software(args))
+	case "three-sessions":
+		if n := strings.Count(strings.Join(args, " "), "h264_nvenc"); n > 3 {
+			noSession()
+		}
+		real(software(args))
+	case "no-encoder": // the card has decoders only, as an H200
+		if nvenc {
+			fmt.Fprintln(os.Stderr, "[h264_nvenc @ 0x5581] [error] OpenEncodeSessionEx failed: unsupported device (2): (no details)")
+			fmt.Fprintln(os.Stderr, "[h264_nvenc @ 0x5581] [error] No capable devices found")
 			os.Exit(255)
 		}
 		real(software(args))
+	case "fork": // leaves a child behind that holds the pipes and is deaf to SIGTERM
+		if slices.Contains(args, "-progress") && !probing {
+			child := exec.Command("sh", "-c", "trap '' TERM; sleep 3600 & wait; sleep 3600")
+			child.Stdout, child.Stderr = os.Stdout, os.Stderr
+			if err := child.Start(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(70)
+			}
+			fmt.Fprintln(os.Stderr, "[warning] forked a child")
+		}
+		real(args)
 	case "no-cuda-decode": // the card encodes, and does not decode this codec
 		if slices.Contains(args, "cuda") {
 			fmt.Fprintln(os.Stderr, "[h264 @ 0x5581] [error] No device available for decoder: device type cuda needed for codec h264.")
@@ -99,6 +131,13 @@ func software(args []string) []string {
 		}
 	}
 	return out
+}
+
+// noSession says what NVENC says when all sessions are in use.
+func noSession() {
+	fmt.Fprintln(os.Stderr, "[h264_nvenc @ 0x5581] [error] OpenEncodeSessionEx failed: out of memory (10): (no details)")
+	fmt.Fprintln(os.Stderr, "[error] Error while opening encoder - maybe incorrect parameters such as bit_rate, rate, width or height.")
+	os.Exit(255)
 }
 
 func write(args []string, data []byte) {
