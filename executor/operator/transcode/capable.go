@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
 
@@ -19,7 +18,7 @@ func (o *Operator) Missing(ctx context.Context, args map[string]any, dir string)
 	if fail != nil {
 		return "", nil // the step itself says what is wrong with it
 	}
-	tool, err := ffmpeg.Detect(ctx, s.ffmpeg, s.ffprobe, "")
+	tool, err := o.Versions.Detect(ctx, s.ffmpeg, s.ffprobe, "")
 	if err != nil {
 		return missingTool(ctx, err)
 	}
@@ -27,8 +26,8 @@ func (o *Operator) Missing(ctx context.Context, args map[string]any, dir string)
 	devices := a.devices(ctx)
 	var reasons []string
 	works := false
-	for _, r := range a.ladder() {
-		_, fail, err := a.usable(ctx, r, devices)
+	for _, r := range a.ladder(false) {
+		_, fail, err := a.usable(ctx, nil, r, devices)
 		if err != nil {
 			return "", err
 		}

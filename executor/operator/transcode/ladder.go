@@ -289,6 +289,9 @@ func (a *attempt) usableOn(ctx context.Context, src *source, r rung, d *gpu.Devi
 	if fail != nil || err != nil {
 		return fail, err
 	}
+	if src == nil { // only the encoder is asked about
+		return nil, nil
+	}
 	fail, err = a.op.Prober.Decodes(ctx, a.tool, r.decode, d, src.input.Path, src.probe.Video())
 	if fail != nil || err != nil {
 		return fail, err
