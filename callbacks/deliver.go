@@ -90,6 +90,9 @@ func eventAttrs(e dag.Event) []any {
 
 // subject is what an event is about: a task instance, or a run as a whole.
 func subject(k dag.TaskInstanceKey) string {
+	if k.DagID == "" { // a circuit
+		return k.RunID
+	}
 	if k.TaskID == "" {
 		return k.DagID + "/" + k.RunID
 	}

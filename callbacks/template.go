@@ -59,6 +59,7 @@ func templateInput(c dag.EventContext) render.Input {
 			"event": string(c.Event), "state": c.State, "dedup_key": c.DedupKey, "log_path": c.LogPath,
 			"exception": orNone(c.Exception), "reason": orNone(c.Reason), "error_class": orNone(string(c.ErrorClass)),
 			"error_code": orNone(c.ErrorCode), "error_message": orNone(c.ErrorMessage),
+			"alert_key": orNone(c.AlertKey), "circuit": orNone(c.Circuit), "opening": c.Opening,
 		},
 	}
 	if c.TaskID == "" {

@@ -16,6 +16,9 @@ const (
 	EventFailure EventKind = "on_failure_callback"
 	EventRetry   EventKind = "on_retry_callback"
 	EventSkipped EventKind = "on_skipped_callback"
+	// Of a circuit breaker, with neither DAG nor task.
+	EventCircuitOpen  EventKind = "on_circuit_open"
+	EventCircuitClose EventKind = "on_circuit_close"
 )
 
 // Event is one notification to one receiver, written in the transaction of the
@@ -67,7 +70,14 @@ type EventContext struct {
 	ErrorMessage string     `json:"error_message,omitempty"`
 	NextTryAt    *time.Time `json:"next_try_at,omitempty"`
 	LogPath      string     `json:"log_path,omitempty"`
-	At           time.Time  `json:"at"`
+	// AlertKey names the incident that the event belongs to: the dead letter's
+	// fingerprint, or the circuit. Pagers fold by it.
+	AlertKey string `json:"alert_key,omitempty"`
+	// Circuit and Opening name the breaker of a circuit event, and count its
+	// openings.
+	Circuit string    `json:"circuit,omitempty"`
+	Opening int       `json:"opening,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // DeliveryStatus is the state of a callback event.

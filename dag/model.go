@@ -37,6 +37,8 @@ type DAG struct {
 	Params       map[string]any             `json:"params,omitempty"`
 	ParamSchemas map[string]json.RawMessage `json:"param_schemas,omitempty"`
 	Callbacks    Callbacks                  `json:"callbacks,omitzero"`
+	// Circuits are the policies of breakers that hold for this DAG, by name.
+	Circuits map[string]CircuitPolicy `json:"circuits,omitempty"`
 
 	Tasks  []Task  `json:"tasks"` // in topological order, ties by place in the file
 	Groups []Group `json:"groups,omitempty"`

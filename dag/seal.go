@@ -67,20 +67,7 @@ func Seal(in SealInput) DeadLetter {
 	if e == nil {
 		e = &TaskError{Class: ClassPermanent, Code: "UNKNOWN", Message: "the attempt failed and left no error"}
 	}
-	class := sealedClass(e)
-	code := CutText(e.Code, maxErrorCode)
-	if code == "" {
-		code = "UNKNOWN"
-	}
-	message := e.Message
-	if message == "" {
-		message = code
-	}
-	if e.Hint != "" {
-		message += " (" + e.Hint + ")"
-	}
-	message = CutText(masked(in.Mask, message), MaxErrorMessage)
-
+	class, code, message := sealedError(e, in.Mask)
 	at := in.At.UTC().Truncate(time.Microsecond)
 	first := in.FirstFailedAt
 	if first.IsZero() && in.TI.FirstFailedAt != nil {
@@ -101,6 +88,23 @@ func Seal(in SealInput) DeadLetter {
 		ReturnCount:    max(0, in.ReturnCount), Status: LetterSealed, SchemaVersion: LetterSchemaVersion,
 		FirstFailedAt: first.UTC().Truncate(time.Microsecond), EnqueuedAt: at, ExpiresAt: at.Add(LetterTTL), UpdatedAt: at,
 	}
+}
+
+// sealedError is a last error as a letter keeps it.
+func sealedError(e *TaskError, mask func(string) string) (class ErrorClass, code, message string) {
+	class = sealedClass(e)
+	code = CutText(e.Code, maxErrorCode)
+	if code == "" {
+		code = "UNKNOWN"
+	}
+	message = e.Message
+	if message == "" {
+		message = code
+	}
+	if e.Hint != "" {
+		message += " (" + e.Hint + ")"
+	}
+	return class, code, CutText(masked(mask, message), MaxErrorMessage)
 }
 
 // sealedClass is the class of a letter for a last error. A class that is not in

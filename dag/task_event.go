@@ -34,6 +34,10 @@ func TaskEvents(
 		c.ErrorClass, c.ErrorCode = e.Class, e.Code
 		c.ErrorMessage = CutText(e.Message, MaxErrorMessage)
 	}
+	if kind == EventFailure && e != nil { // that of the letter
+		class, code, message := sealedError(e, nil)
+		c.AlertKey = Fingerprint(class, code, message, ti.DagID, ti.TaskID)
+	}
 	return events(t.Callbacks.For(kind), c, ti.TaskInstanceKey, run.ID, ti.Fence)
 }
 

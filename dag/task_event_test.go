@@ -46,6 +46,7 @@ func TestTaskEvents(t *testing.T) {
 		TryNumber: 2, MaxTries: 3, State: "failed", LogicalDate: &noon,
 		Exception: "HTTP_500: bad <day> (wait)", ErrorClass: dag.ClassTransient, ErrorCode: "HTTP_500",
 		ErrorMessage: "bad\n<day>", NextTryAt: &next, LogPath: "d/r/a/2.log", At: noon,
+		AlertKey: dag.Seal(dag.SealInput{TI: ti, Run: run, Err: e, At: noon}).Fingerprint,
 	}, c)
 	require.Contains(t, string(events[0].Context), "<day>", "not escaped for HTML")
 }

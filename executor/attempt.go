@@ -50,6 +50,7 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 		in.PreviousDelay = w.previousDelay(context.WithoutCancel(ctx), &in)
 	}
 	result := Decide(in, w.o.Rand)
+	in.ticket.Leave(verdictOn(result))
 	writeEnd(log, in, result)
 	return in, result
 }
@@ -140,6 +141,9 @@ func (w *Worker) operate(ctx context.Context, in *Ending, log *logFile) (out dag
 		return dag.Failed(fault.New(fault.CodeTemplate, err.Error()))
 	}
 	in.Args = args
+	if wait := w.enter(ctx, in, log); wait != nil {
+		return *wait
+	}
 	if events := w.executeEvents(in); len(events) > 0 {
 		if err := in.trouble.note(ctx, w.o.Store.PutEvents(ctx, events)); err != nil {
 			return dag.Failed(fault.New(fault.CodeStateDatabase, "on_execute_callback cannot be stored: "+err.Error()))

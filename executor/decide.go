@@ -9,6 +9,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/retry"
+	"github.com/airlock-dag/airlock/executor/breaker"
 	"github.com/airlock-dag/airlock/executor/fault"
 )
 
@@ -38,7 +39,8 @@ type Ending struct {
 	Reaped bool
 
 	planOnly bool
-	trouble  *trouble // with the state database, while the attempt ran
+	trouble  *trouble        // with the state database, while the attempt ran
+	ticket   *breaker.Ticket // what the attempt may use; nil before it asked
 }
 
 // Decide turns an ending into the one state change that follows from it: done,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/breaker"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
@@ -59,6 +60,8 @@ type WorkerOptions struct {
 	// whether its leases still hold. SchedulerWake and OutboxWake are signalled
 	// when results are written.
 	Wake, LeaseWake, SchedulerWake, OutboxWake Wake
+	// Circuits guards what tasks depend on; nil for no guard.
+	Circuits *breaker.Guard
 	// OnProgress and OnEnd, when set, are told of running and ended attempts.
 	OnProgress func(dag.Claim, operator.Progress)
 	OnEnd      func(dag.Claim, dag.Result)
@@ -131,6 +134,9 @@ func (w *Worker) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { w.sweep(keeping) })
 	loops.Go(func() { w.keep.run(keeping) })
+	if w.o.Circuits != nil {
+		loops.Go(func() { w.o.Circuits.Run(keeping) })
+	}
 	over, end := context.WithCancel(keeping)
 	defer end()
 	loops.Go(func() { w.limitDrain(ctx, keeping, end) })

@@ -133,6 +133,7 @@ func environment(d callbacks.Delivery, own map[string]string) []string {
 		{"LOGICAL_DATE", instant(c.LogicalDate)}, {"NEXT_TRY_AT", instant(c.NextTryAt)},
 		{"EXCEPTION", c.Exception}, {"ERROR_CLASS", string(c.ErrorClass)}, {"ERROR_CODE", c.ErrorCode},
 		{"ERROR_MESSAGE", c.ErrorMessage}, {"LOG_PATH", c.LogPath},
+		{"ALERT_KEY", c.AlertKey}, {"CIRCUIT", c.Circuit},
 	}
 	out := make([]string, 0, len(vars)+len(own))
 	for _, v := range vars {

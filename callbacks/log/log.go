@@ -32,7 +32,7 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 		return err
 	}
 	if message == "" {
-		message = "callback " + string(d.Context.Event)
+		message = headline(d.Context)
 	}
 	level, err := level(d)
 	if err != nil {
@@ -40,6 +40,18 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 	}
 	n.log.LogAttrs(ctx, level, message, attrs(d.Context)...)
 	return nil
+}
+
+// headline is the line where the receiver gives none.
+func headline(c dag.EventContext) string {
+	switch c.Event {
+	case dag.EventCircuitOpen:
+		return "circuit " + c.Circuit + " is open"
+	case dag.EventCircuitClose:
+		return "circuit " + c.Circuit + " is closed again"
+	default:
+		return "callback " + string(c.Event)
+	}
 }
 
 func level(d callbacks.Delivery) (slog.Level, error) {
@@ -61,7 +73,7 @@ func level(d callbacks.Delivery) (slog.Level, error) {
 		return 0, callbacks.Permanent(fmt.Errorf("level is %q; there are: debug, info, warn, error", text))
 	}
 	switch d.Context.Event {
-	case dag.EventFailure:
+	case dag.EventFailure, dag.EventCircuitOpen:
 		return slog.LevelError, nil
 	case dag.EventRetry:
 		return slog.LevelWarn, nil
@@ -72,12 +84,15 @@ func level(d callbacks.Delivery) (slog.Level, error) {
 
 // attrs are the event's values that are set.
 func attrs(c dag.EventContext) []slog.Attr {
-	out := []slog.Attr{slog.String("event", string(c.Event)), slog.String("dag_id", c.DagID), slog.String("run_id", c.RunID)}
+	out := []slog.Attr{slog.String("event", string(c.Event))}
 	add := func(key, value string) {
 		if value != "" {
 			out = append(out, slog.String(key, value))
 		}
 	}
+	add("circuit", c.Circuit)
+	add("dag_id", c.DagID)
+	add("run_id", c.RunID)
 	add("task_id", c.TaskID)
 	if c.MapIndex >= 0 && c.TaskID != "" {
 		out = append(out, slog.Int("map_index", c.MapIndex))
@@ -94,6 +109,7 @@ func attrs(c dag.EventContext) []slog.Attr {
 		out = append(out, slog.Time("next_try_at", *c.NextTryAt))
 	}
 	add("log_path", c.LogPath)
+	add("alert_key", c.AlertKey)
 	add("dedup_key", c.DedupKey)
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor"
+	"github.com/airlock-dag/airlock/executor/breaker"
 )
 
 // parts are the loops of one process.
@@ -49,6 +50,9 @@ func (a *App) parts(o partOptions) parts {
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
 		Wake: a.workerWake, LeaseWake: a.leaseWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
 		OnEnd: a.observed.metrics.TaskEnded,
+		Circuits: breaker.NewGuard(breaker.Options{
+			Store: a.store, Clock: a.o.Clock, Rand: a.o.Rand, Log: said, Alerted: a.outboxWake.Signal,
+		}),
 	}
 	if o.show != nil {
 		w.OnProgress, w.OnEnd = o.show.progress, o.show.end

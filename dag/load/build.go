@@ -72,8 +72,8 @@ func (l *loader) checkTopLevel(src *source, f field) {
 		}
 	case "task_groups":
 		src.rep.warn(f.key, f.name, codeMisplacedKey, "task_groups has no effect beside the DAGs", "put it inside a DAG")
-	case "policies":
-		src.rep.err(f.key, f.name, codeMisplacedKey, "policies cannot stand beside the DAGs", "put it under default:, or in a file policies.yml")
+	case "policies", "circuits":
+		src.rep.err(f.key, f.name, codeMisplacedKey, f.name+" cannot stand beside the DAGs", "put it under default:, or in a file policies.yml")
 	default:
 		src.rep.err(f.key, f.name, codeMisplacedKey, f.name+" is a key of a DAG and stands beside the DAGs", "put it under the DAG's id")
 	}
@@ -112,7 +112,7 @@ func (l *loader) checkDefaultArgs(rep *report, n *node, path string) {
 // whether or not a DAG uses them.
 func (l *loader) checkSettings() {
 	policyFile := keyTable{}
-	policyFile.add(used, "", "policies")
+	policyFile.add(used, "", "policies circuits")
 	for _, src := range l.sources {
 		if src.root == nil {
 			continue
@@ -124,6 +124,7 @@ func (l *loader) checkSettings() {
 			src.rep.checkKeys(src.root, "", "a policies file", policyFile, nil, nil)
 			b := &builder{l: l, opts: l.opts, src: src, rep: src.rep, zones: l.zones}
 			b.readPolicies(src.root.get("policies"), "policies")
+			b.readCircuits(src.root.get("circuits"), "circuits")
 		}
 	}
 }
@@ -169,6 +170,7 @@ func (b *builder) build(id string) *dag.DAG {
 	b.readSchedule()
 	b.readParams()
 	b.policies = b.readPolicies(b.merged.get("policies"), join(id, "policies"))
+	b.d.Circuits = b.readCircuits(b.merged.get("circuits"), join(id, "circuits"))
 	b.d.Callbacks = b.dagCallbacks()
 	b.readGroups()
 	b.readTasks()

@@ -51,6 +51,7 @@ const (
 	codeCallback     = "callback-unsupported"
 	codeBadPolicy    = "bad-policy"
 	codeQueuePolicy  = "queue-without-policy"
+	codeCircuit      = "circuit-without-policy"
 	codeUnknownDAG   = "unknown-dag"
 	codeOneOf        = "one-of"
 	codeTooMany      = "too-many-problems"

@@ -37,9 +37,9 @@ func (t keyTable) names() []string {
 	return out
 }
 
-// keyTables are the keys of DAGs, default_args, tasks, groups and policies.
+// keyTables are the keys of DAGs, default_args, tasks, groups, policies and circuits.
 type keyTables struct {
-	dag, defaultArgs, task, group, policy keyTable
+	dag, defaultArgs, task, group, policy, circuit keyTable
 }
 
 const callbackKinds = "on_execute_callback on_success_callback on_failure_callback on_retry_callback on_skipped_callback"
@@ -61,11 +61,11 @@ const commonTaskKeys = `owner retries retry_delay retry_exponential_backoff max_
 	on_failure_fail_dagrun`
 
 func newKeyTables() keyTables {
-	t := keyTables{dag: keyTable{}, defaultArgs: keyTable{}, task: keyTable{}, group: keyTable{}, policy: keyTable{}}
+	t := keyTables{dag: keyTable{}, defaultArgs: keyTable{}, task: keyTable{}, group: keyTable{}, policy: keyTable{}, circuit: keyTable{}}
 	t.dag.add(used, "", `dag_display_name description doc_md tags schedule timetable timezone start_date end_date
 		catchup max_active_runs max_active_tasks concurrency max_consecutive_failed_dag_runs dagrun_timeout
 		fail_fast fail_stop is_paused_upon_creation render_template_as_native_obj params default_args tasks
-		task_groups policies vars `+withFileForms("on_success_callback on_failure_callback"))
+		task_groups policies circuits vars `+withFileForms("on_success_callback on_failure_callback"))
 	t.dag.add(ignored, "", `default_view orientation access_control owner_links template_searchpath
 		template_undefined jinja_environment_kwargs auto_register allowed_run_types disable_bundle_versioning
 		rerun_with_latest_version full_filepath user_defined_filters`)
@@ -100,6 +100,7 @@ func newKeyTables() keyTables {
 	t.group.add(ignored, "", "ui_color ui_fgcolor add_suffix_on_collision group_display_name")
 
 	t.policy.add(used, "", "max_retries backoff_base backoff_max min_delay jitter on max_crashes max_throttle_time")
+	t.circuit.add(used, "", "failure_rate minimum_calls window open_for probes alert")
 	return t
 }
 

@@ -218,6 +218,7 @@ func (b *builder) readCommon(t *taskDraft) {
 			}
 		}
 	}
+	b.checkCircuit(t)
 	for _, f := range []struct {
 		key   string
 		to    *int

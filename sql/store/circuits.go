@@ -186,8 +186,9 @@ func sameInstant(a, b *time.Time) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
 
-// Circuits lists the breakers with their windows, sorted by name.
-func (s *Store) Circuits(ctx context.Context) ([]dag.Circuit, error) {
+// Circuits lists the breakers, sorted by name, with their windows when they are
+// asked for.
+func (s *Store) Circuits(ctx context.Context, windows bool) ([]dag.Circuit, error) {
 	now, err := s.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -200,6 +201,9 @@ func (s *Store) Circuits(ctx context.Context) ([]dag.Circuit, error) {
 	for i, r := range rows {
 		if out[i], err = r.model(); err != nil {
 			return nil, err
+		}
+		if !windows {
+			continue
 		}
 		if out[i].Window, err = s.window(ctx, s.db.Reader(), r.Name, out[i].Policy.Window, now); err != nil {
 			return nil, fmt.Errorf("list circuits: %w", err)

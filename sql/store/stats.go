@@ -45,7 +45,7 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 			return q.GetContext(ctx, &out.ImportErrors, "SELECT COUNT(*) FROM import_error WHERE severity = 'error'")
 		},
 		func() (err error) { out.Pools, err = s.Pools(ctx); return err },
-		func() (err error) { out.Circuits, err = s.Circuits(ctx); return err },
+		func() (err error) { out.Circuits, err = s.Circuits(ctx, false); return err },
 	} {
 		if err := step(); err != nil {
 			return out, fmt.Errorf("count for the metrics: %w", err)

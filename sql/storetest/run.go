@@ -62,6 +62,8 @@ func Run(t *testing.T, fresh Fresh) {
 		{"old attempts and effect keys go", testCleanAttempts},
 		{"a reset drops what Airlock made", testReset},
 		{"figures for the metrics", testStats},
+		{"a circuit is counted, opened and closed", testCircuits},
+		{"a circuit opens once, whoever counts", testCircuitRace},
 		{"random lives keep the promises", testRandomLives},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -57,6 +57,7 @@ func (o *options) read(m map[string]any, ofConnection bool) error {
 			}
 		case "auth_type", "auth_kwargs", "trust_env", "stream", "max_redirects", "proxies", "proxy", "cert", "adapter":
 			o.unused = append(o.unused, key)
+		case "circuit": // of the connection: the worker's, see executor.Worker
 		default:
 			if !ofConnection {
 				o.unused = append(o.unused, key)
