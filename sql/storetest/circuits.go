@@ -37,7 +37,10 @@ func testCircuits(t *testing.T, b *bundle) {
 		return before, after
 	}
 	var seen dag.CircuitWindow
-	look := func(c dag.Circuit, w dag.CircuitWindow, _ time.Time) (dag.Circuit, []dag.Event) { seen = w; return c, nil }
+	look := func(c dag.Circuit, w dag.CircuitWindow, _ time.Time) (dag.Circuit, []dag.Event) {
+		seen = w
+		return c, nil
+	}
 	update(dag.CircuitUpdate{Calls: 5, Failures: 1, Decide: trip})
 	b.clock.Advance(40 * time.Second)
 	update(dag.CircuitUpdate{Calls: 2, Failures: 1, Decide: look})
