@@ -37,12 +37,19 @@ func (b *batch) commit(ctx context.Context, lo, hi int64, last bool) (*Detail, e
 			if b.job.Spec.BadRows.Exceeded(b.bad.n, b.load.read) {
 				return errTooMany
 			}
-			again, err := b.writeLetters(ctx, tx, lo, hi)
-			if err != nil {
-				return err
+			again := b.bad.n // in a replay the rows have their letters
+			if b.job.replay == nil {
+				if again, err = b.writeLetters(ctx, tx, lo, hi); err != nil {
+					return err
+				}
 			}
 			if d, err = b.tally(ctx, tx, c, again, lo, hi); err != nil {
 				return err
+			}
+			if b.job.replay != nil {
+				if err := b.settle(ctx, tx, &d); err != nil {
+					return err
+				}
 			}
 			if err := b.moveWatermark(ctx, tx, &d, hi); err != nil {
 				return err

@@ -24,6 +24,9 @@ type Job struct {
 	Logf func(format string, args ...any)
 	// Progress is told the number of rows read so far; nil discards.
 	Progress func(rows int64)
+
+	// replay is set when the rows are those of letters, which this batch decides.
+	replay *Replay
 }
 
 // Engine merges batches into one target database.

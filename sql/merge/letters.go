@@ -10,9 +10,10 @@ import (
 )
 
 // writeLetters moves the bad rows of a range into airlock_dead_letter_row, in the batch's
-// transaction. A row that has an open letter of the same task from an earlier
-// batch (same place and bytes, same reason; a query's rows have no place) gets no
-// second one: again counts those.
+// transaction. A row that has a letter of the same task from an earlier batch
+// (same place and bytes; a query's rows have no place) gets no second one while
+// that letter is open for the same reason or after a replay, nor when somebody
+// resolved or dropped it: again counts those.
 func (b *batch) writeLetters(ctx context.Context, q runner, lo, hi int64) (again int64, err error) {
 	if b.bad.n == 0 {
 		return 0, nil
@@ -30,11 +31,11 @@ func (b *batch) writeLetters(ctx context.Context, q runner, lo, hi int64) (again
 	r, err := q.ExecContext(ctx, `INSERT INTO airlock_dead_letter_row (dag_id, run_id, task_id, map_index, batch_id, source, source_line, byte_offset, row_key, raw,
 			column_name, error_code, error_message, source_format, status, enqueued_at, expires_at)
 		SELECT ?, ?, ?, ?, ?, b.source, b.source_line, b.byte_offset, b.row_key, b.raw, b.column_name, b.error_code, b.error_message, b.source_format, ?, ?, ?
-		FROM `+b.p.bad()+` b WHERE b.seq >= ? AND b.seq < ? AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row l WHERE l.status = ? AND l.dag_id = ? AND l.task_id = ?
+		FROM `+b.p.bad()+` b WHERE b.seq >= ? AND b.seq < ? AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row l WHERE l.status IN (?, ?, ?) AND l.dag_id = ? AND l.task_id = ?
 			AND (l.source_line = b.source_line OR b.byte_offset IS NULL) AND l.byte_offset `+same+` b.byte_offset AND l.source = b.source
-			AND l.error_code = b.error_code AND COALESCE(l.original_raw, l.raw) = b.raw) ORDER BY b.seq`,
+			AND (l.error_code = b.error_code OR l.return_count > 0 OR l.status <> ?) AND COALESCE(l.original_raw, l.raw) = b.raw) ORDER BY b.seq`,
 		o.DagID, o.RunID, o.TaskID, o.MapIndex, b.id, string(dag.LetterQuarantined), dialect.Stamp(now), dialect.Stamp(now.Add(letterTTL)), lo, hi,
-		string(dag.LetterQuarantined), o.DagID, o.TaskID)
+		string(dag.LetterQuarantined), string(dag.LetterResolved), string(dag.LetterDropped), o.DagID, o.TaskID, string(dag.LetterQuarantined))
 	if isRowFault(err) {
 		return 0, problem(codeLetters, "airlock_dead_letter_row of %s takes no letters: %s; nothing was written", b.e.DB, err).
 			hint("repair the table; the step runs again then")

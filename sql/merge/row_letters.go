@@ -23,13 +23,21 @@ type RowLetter struct {
 	ByteOffset *int64  `json:"byte_offset" db:"byte_offset"`
 	RowKey     *string `json:"row_key" db:"row_key"`
 	// Raw is the row as it was read.
-	Raw          string    `json:"raw" db:"raw"`
-	ColumnName   *string   `json:"column_name" db:"column_name"`
-	ErrorCode    string    `json:"error_code" db:"error_code"`
-	ErrorMessage string    `json:"error_message" db:"error_message"`
-	Status       string    `json:"status" db:"status"`
+	Raw          string  `json:"raw" db:"raw"`
+	ColumnName   *string `json:"column_name" db:"column_name"`
+	ErrorCode    string  `json:"error_code" db:"error_code"`
+	ErrorMessage string  `json:"error_message" db:"error_message"`
+	Status       string  `json:"status" db:"status"`
+	// SourceFormat is how the source was read, see source.Layout; nil for letters
+	// of an earlier version. OriginalRaw is the row as it was read, when somebody
+	// edited Raw since. ReturnCount is how often a replay has come back.
+	SourceFormat *string   `json:"source_format" db:"source_format"`
+	OriginalRaw  *string   `json:"original_raw" db:"original_raw"`
+	ReturnCount  int       `json:"return_count" db:"return_count"`
 	EnqueuedAt   time.Time `json:"enqueued_at" db:"-"`
 	ExpiresAt    time.Time `json:"expires_at" db:"-"`
+	// UpdatedAt is the last change of the status or the row; nil for none.
+	UpdatedAt *time.Time `json:"updated_at" db:"-"`
 }
 
 // rowLetterRow reads instants as every dialect gives them.
@@ -37,37 +45,34 @@ type rowLetterRow struct {
 	RowLetter
 	Enqueued dialect.Time `db:"enqueued_at"`
 	Expires  dialect.Time `db:"expires_at"`
+	Updated  dialect.Time `db:"updated_at"`
 }
 
 // RowLetterFilter narrows a list of row letters. Every field that is set must
 // match.
 type RowLetterFilter struct {
+	IDs                  []int64
 	DagID, TaskID, RunID string
 	BatchID              string
+	Source               string
 	ErrorCode            string
 	Status               string
-	Limit                int // 0 for 100, negative for all
+	// Since and Until narrow by the moment of quarantine; nil for any.
+	Since, Until *time.Time
+	// After passes over letters up to this id.
+	After int64
+	Limit int // 0 for 100, negative for all
 }
 
 // RowLetters lists the rows that merges put aside in a target database, in the
 // order in which they were. A database without the table has none.
 func RowLetters(ctx context.Context, db *dialect.DB, f RowLetterFilter) ([]RowLetter, error) {
-	there, err := tableExists(ctx, db, db.Reader(), "airlock_dead_letter_row")
-	if err != nil || !there {
+	have, err := ownColumns(ctx, db)
+	if err != nil || have["airlock_dead_letter_row"] == nil {
 		return nil, err
 	}
-	query := `SELECT id, dag_id, run_id, task_id, map_index, batch_id, source, source_line, byte_offset, row_key, raw,
-		column_name, error_code, error_message, status, enqueued_at, expires_at FROM airlock_dead_letter_row`
-	var conditions []string
-	var args []any
-	for _, c := range []struct{ column, value string }{
-		{"dag_id", f.DagID}, {"task_id", f.TaskID}, {"run_id", f.RunID}, {"batch_id", f.BatchID}, {"error_code", f.ErrorCode}, {"status", f.Status},
-	} {
-		if c.value != "" {
-			conditions = append(conditions, c.column+" = ?")
-			args = append(args, c.value)
-		}
-	}
+	query := "SELECT " + strings.Join(letterColumns(have["airlock_dead_letter_row"]), ", ") + " FROM airlock_dead_letter_row"
+	conditions, args := f.where()
 	if len(conditions) > 0 {
 		query += " WHERE " + strings.Join(conditions, " AND ")
 	}
@@ -86,7 +91,58 @@ func RowLetters(ctx context.Context, db *dialect.DB, f RowLetterFilter) ([]RowLe
 	letters := make([]RowLetter, len(rows))
 	for i, r := range rows {
 		letters[i] = r.RowLetter
-		letters[i].EnqueuedAt, letters[i].ExpiresAt = r.Enqueued.Time, r.Expires.Time
+		letters[i].EnqueuedAt, letters[i].ExpiresAt, letters[i].UpdatedAt = r.Enqueued.Time, r.Expires.Time, r.Updated.Ptr()
 	}
 	return letters, nil
+}
+
+// letterColumns are the columns to read, with nothing in place of those that a
+// table of an earlier version lacks.
+func letterColumns(have map[string]bool) []string {
+	out := []string{
+		"id", "dag_id", "run_id", "task_id", "map_index", "batch_id", "source", "source_line", "byte_offset", "row_key", "raw",
+		"column_name", "error_code", "error_message", "status", "enqueued_at", "expires_at",
+	}
+	for _, c := range laterColumns() {
+		switch {
+		case c.table != "airlock_dead_letter_row":
+		case have[c.name]:
+			out = append(out, c.name)
+		case c.name == "return_count":
+			out = append(out, "0 AS return_count")
+		default:
+			out = append(out, "NULL AS "+c.name)
+		}
+	}
+	return out
+}
+
+func (f *RowLetterFilter) where() (conditions []string, args []any) {
+	add := func(condition string, v any) {
+		conditions, args = append(conditions, condition), append(args, v)
+	}
+	for _, c := range []struct{ column, value string }{
+		{"dag_id", f.DagID}, {"task_id", f.TaskID}, {"run_id", f.RunID}, {"batch_id", f.BatchID}, {"source", f.Source},
+		{"error_code", f.ErrorCode}, {"status", f.Status},
+	} {
+		if c.value != "" {
+			add(c.column+" = ?", c.value)
+		}
+	}
+	if f.Since != nil {
+		add("enqueued_at >= ?", dialect.Stamp(*f.Since))
+	}
+	if f.Until != nil {
+		add("enqueued_at < ?", dialect.Stamp(*f.Until))
+	}
+	if f.After > 0 {
+		add("id > ?", f.After)
+	}
+	if len(f.IDs) > 0 {
+		conditions = append(conditions, "id IN ("+dialect.Marks(len(f.IDs))+")")
+		for _, id := range f.IDs {
+			args = append(args, id)
+		}
+	}
+	return conditions, args
 }

@@ -18,6 +18,9 @@ const (
 	DuplicateKey  Code = "DUPLICATE_JSON_KEY"
 	TrailingData  Code = "TRAILING_DATA"
 	UnknownField  Code = "UNKNOWN_FIELD"
+	// HeaderUnknown: a letter that is read again does not say which columns its
+	// file had, or they are not the step's.
+	HeaderUnknown Code = "HEADER_UNKNOWN"
 )
 
 // Codes of values that a column refuses.
@@ -57,7 +60,7 @@ const (
 func Codes() []Code {
 	return []Code{
 		BadQuote, TooFewFields, TooManyFields, InvalidUTF8, LineTooLong, UnfinishedRow,
-		BadJSON, NotAnObject, DuplicateKey, TrailingData, UnknownField,
+		BadJSON, NotAnObject, DuplicateKey, TrailingData, UnknownField, HeaderUnknown,
 		RequiredMissing, NullInKey, NullNotAllowed, WrongType, NotAnInteger, NotADecimal, NotANumber,
 		OutOfRange, TooManyDecimals, PrecisionLost, TooLong, NulCharacter, BadDate, BadTimestamp,
 		NoTimeZone, AmbiguousTime, NotABoolean, NotInValues, PatternMismatch, CheckFailed,
