@@ -105,4 +105,4 @@ image: ## build the container image airlock:VERSION
 
 .PHONY: clean
 clean: ## remove what builds and runs left here
-	rm -rf bin .airlock examples/media_ingest coverage.out
+	rm -rf bin .airlock examples/media_ingest examples/transcode_catalogue coverage.out

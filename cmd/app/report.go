@@ -36,12 +36,15 @@ type TaskReport struct {
 	States   map[dag.State]int `json:"states"`
 }
 
-// MediaReport sums up the probe and transcode steps of a run.
+// MediaReport sums up the probe, transcode and upload steps of a run.
 type MediaReport struct {
 	AssetsIn   int `json:"assets_in"`
 	Transcoded int `json:"transcoded"`
 	Skipped    int `json:"skipped"` // already there, verified by the manifest
-	Sealed     int `json:"sealed"`
+	// Uploaded and UploadsSkipped are nil when the run has no upload step.
+	Uploaded       *int `json:"uploaded,omitempty"`
+	UploadsSkipped *int `json:"uploads_skipped,omitempty"` // the target had the same content already
+	Sealed         int  `json:"sealed"`
 }
 
 // MergeReport is the accounting of one merge step.
@@ -111,7 +114,7 @@ func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport,
 // add accounts for one instance.
 func (r *TestReport) add(ti dag.TaskInstance, value json.RawMessage) {
 	switch ti.Operator {
-	case "probe", "transcode":
+	case "probe", "transcode", "upload":
 		if ti.State == dag.StateRemoved || ti.MapIndex < 0 && ti.State == dag.StateSkipped {
 			return // an expansion of length 0
 		}
@@ -127,13 +130,20 @@ func (r *TestReport) add(ti dag.TaskInstance, value json.RawMessage) {
 		var x struct {
 			Skipped bool `json:"skipped"`
 		}
-		if ti.Operator != "transcode" || ti.State != dag.StateSuccess || json.Unmarshal(value, &x) != nil {
+		done, skipped := &r.Media.Transcoded, &r.Media.Skipped
+		if ti.Operator == "upload" {
+			if r.Media.Uploaded == nil {
+				r.Media.Uploaded, r.Media.UploadsSkipped = new(int), new(int)
+			}
+			done, skipped = r.Media.Uploaded, r.Media.UploadsSkipped
+		}
+		if ti.Operator == "probe" || ti.State != dag.StateSuccess || json.Unmarshal(value, &x) != nil {
 			return
 		}
 		if x.Skipped {
-			r.Media.Skipped++
+			*skipped++
 		} else {
-			r.Media.Transcoded++
+			*done++
 			r.Changed = true
 		}
 	case "merge":
@@ -168,8 +178,12 @@ func (r TestReport) Print(w io.Writer, where string) {
 		t := newTable(w, "media", "assets")
 		t.AppendRows([]table.Row{
 			{"assets in", r.Media.AssetsIn}, {"transcoded", r.Media.Transcoded},
-			{"skipped, already there", r.Media.Skipped}, {"sealed", r.Media.Sealed},
+			{"skipped, already there", r.Media.Skipped},
 		})
+		if r.Media.Uploaded != nil {
+			t.AppendRows([]table.Row{{"uploaded", *r.Media.Uploaded}, {"skipped, already at the target", *r.Media.UploadsSkipped}})
+		}
+		t.AppendRow(table.Row{"sealed", r.Media.Sealed})
 		t.Render()
 	}
 	if len(r.Merges) > 0 {

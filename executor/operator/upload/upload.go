@@ -46,8 +46,10 @@ type attempt struct {
 	// The transfer, while sending is set.
 	sending atomic.Bool
 	sent    atomic.Int64 // bytes
-	total   int64
-	begun   time.Time
+	// reported is when progress was told last, in nanoseconds after begun.
+	reported atomic.Int64
+	total    int64
+	begun    time.Time
 }
 
 // Run implements operator.Operator.
