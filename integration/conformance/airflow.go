@@ -115,6 +115,8 @@ type answer struct {
 	Manual    [][2]string           `json:"manual"`
 	Retries   []float64             `json:"retries"`
 	States    *ending               `json:"states"`
+	Scopes    [][]string            `json:"scopes"`
+	Campaign  []map[string]*ending  `json:"campaign"`  // after each action, by run
 	FileDags  map[string]*structure `json:"file_dags"` // of a corpus file
 	Fired     []string              `json:"fired"`     // rules that moved a planned run
 }

@@ -21,6 +21,12 @@ type dagCase struct {
 	Jumps   []float64       `json:"jumps,omitempty"`
 	Manual  []string        `json:"manual,omitempty"`
 	Retries []retryQuestion `json:"retries,omitempty"`
+	// Scopes ask what is cleared together.
+	Scopes []clearing `json:"scopes,omitempty"`
+	// Campaign is what is done to several runs, one after another; Scripts say how
+	// the tries of each run end, by its name.
+	Campaign []action                    `json:"campaign,omitempty"`
+	Scripts  map[string]map[string]*step `json:"scripts,omitempty"`
 	// Rules are the named differences that Airflow's side is to follow.
 	Rules []string `json:"rules,omitempty"`
 
@@ -34,11 +40,36 @@ type extras struct {
 	Setups    []string        `json:"setups,omitempty"`
 	Teardowns map[string]bool `json:"teardowns,omitempty"` // id to on_failure_fail_dagrun
 	FailFast  bool            `json:"fail_fast,omitempty"`
+	// Kwargs are tasks with expand_kwargs; GroupSources are the sources of mapped
+	// groups that are expanded over the output of a task.
+	Kwargs       []string          `json:"kwargs,omitempty"`
+	GroupSources map[string]string `json:"group_sources,omitempty"`
+}
+
+// clearing says which instances are cleared.
+type clearing struct {
+	Tasks      []string `json:"tasks"`
+	Upstream   bool     `json:"upstream"`
+	Downstream bool     `json:"downstream"`
+	OnlyFailed bool     `json:"only_failed"`
+	Runs       []string `json:"runs,omitempty"` // in a campaign, by name
+}
+
+// action is one step of a campaign: a new run, or a clearing.
+type action struct {
+	Run   *newRun   `json:"run,omitempty"`
+	Clear *clearing `json:"clear,omitempty"`
+}
+
+type newRun struct {
+	Name    string `json:"name"`
+	Logical string `json:"logical_date"`
+	Type    string `json:"type"`
 }
 
 // step is the script of one task.
 type step struct {
-	Kind string `json:"kind"` // python, bash, empty, branch, short_circuit
+	Kind string `json:"kind"` // python, bash, empty, branch, short_circuit, sensor
 	// Outcomes are ok, fail, skip or fatal for each try, the last for all that
 	// follow, by map index; "-1" serves indexes that are not listed.
 	Outcomes map[string][]string `json:"outcomes"`
@@ -47,6 +78,8 @@ type step struct {
 	// Follow is what a branch follows: nil, an id or a list of ids.
 	Follow    any  `json:"follow"`
 	Condition bool `json:"condition"`
+	// Waits is how often each try of a sensor looks in vain first.
+	Waits int `json:"waits,omitempty"`
 }
 
 // outcome is how a try of an instance ends.

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // callables are the functions of steps.py that the operators call.
 var callables = map[string]string{"python": "act", "branch": "choose", "short_circuit": "ask"}
@@ -17,6 +21,12 @@ func (g *graph) write(f *fields, stepsFile string) {
 			}
 			if len(gr.deps) > 0 {
 				f.add("dependencies", gr.deps)
+			}
+			switch {
+			case gr.literal != nil:
+				f.add("expand", map[string]any{"x": gr.literal})
+			case gr.source >= 0:
+				f.add("expand", map[string]any{"x": g.nodes[gr.source].id() + ".output"})
 			}
 			f.close()
 		}
@@ -35,6 +45,9 @@ func (g *graph) writeTask(f *fields, n *node, stepsFile string) {
 	switch n.kind {
 	case "bash":
 		f.add("bash_command", "true")
+	case "sensor":
+		f.add("filepath", stepsFile)
+		f.add("mode", "reschedule")
 	case "empty":
 	default:
 		f.add("python_callable_name", callables[n.kind])
@@ -66,7 +79,14 @@ func (g *graph) writeTask(f *fields, n *node, stepsFile string) {
 			f.add("on_failure_fail_dagrun", true)
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(n.more)) {
+		f.add(key, n.more[key])
+	}
 	switch {
+	case n.literal != nil && n.kwargs:
+		f.add("expand_kwargs", asKwargs(n.literal))
+	case n.source >= 0 && n.kwargs:
+		f.add("expand_kwargs", g.nodes[n.source].id()+".output")
 	case n.literal != nil:
 		f.add("expand", map[string]any{"op_args": n.literal})
 	case n.source >= 0:
@@ -86,9 +106,17 @@ func (g *graph) dependencies(n *node) []string {
 // script is the step of every task by its full id, with what dag-factory cannot
 // express.
 func (g *graph) script() (map[string]*step, extras) {
-	steps, x := map[string]*step{}, extras{FailFast: g.failFast, Teardowns: map[string]bool{}}
+	steps, x := map[string]*step{}, extras{FailFast: g.failFast, Teardowns: map[string]bool{}, GroupSources: map[string]string{}}
+	for _, gr := range g.groups {
+		if gr.source >= 0 {
+			x.GroupSources[gr.id()] = g.nodes[gr.source].id()
+		}
+	}
 	for _, n := range g.nodes {
 		steps[n.id()] = n.step
+		if n.kwargs && n.mapped() {
+			x.Kwargs = append(x.Kwargs, n.id())
+		}
 		if n.setup {
 			x.Setups = append(x.Setups, n.id())
 		}

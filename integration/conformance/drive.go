@@ -29,6 +29,7 @@ type drive struct {
 	s      dag.RunSnapshot
 	now    time.Time
 	values map[dag.TaskInstanceKey]any // return values
+	poked  map[string]int              // how often a sensor's try has looked
 	// asAirflow is the pace: see toTheEnd.
 	asAirflow bool
 	nextID    int64
@@ -38,8 +39,8 @@ const maxRounds = 400
 
 func newDrive(d *dag.DAG, c *dagCase) *drive {
 	logical := mustTime(c.LogicalDate)
-	r := &drive{dag: d, script: c.Script, graph: dag.NewGraph(d), now: logical.Add(time.Hour), values: map[dag.TaskInstanceKey]any{}}
-	r.s.Run = dag.Run{ID: 1, DagID: d.ID, RunID: "conformance", Type: dag.RunManual, State: dag.RunRunning,
+	r := &drive{dag: d, script: c.Script, graph: dag.NewGraph(d), now: logical.Add(time.Hour), values: map[dag.TaskInstanceKey]any{}, poked: map[string]int{}}
+	r.s.Run = dag.Run{ID: 1, DagID: d.ID, RunID: "conformance", Type: dag.RunScheduled, State: dag.RunRunning,
 		LogicalDate: &logical, RunAfter: logical, StartDate: &logical}
 	for _, in := range r.graph.NewInstances() {
 		r.add(in.TaskID, -1, in.MaxTries)
@@ -93,7 +94,7 @@ func (r *drive) settle() dag.RunState {
 			continue
 		}
 		decision := r.graph.Evaluate(&r.s, r.now)
-		changed = r.apply(decision.Transitions, decision.Expand)
+		changed = r.apply(decision.Transitions, decision.Expand, decision.ExpandGroups)
 		if decision.State.Finished() || !changed {
 			return decision.State
 		}
@@ -105,7 +106,7 @@ func (r *drive) settle() dag.RunState {
 // makes all changes at once.
 func (r *drive) pass() bool {
 	var changes []dag.Transition
-	var expand []string
+	var expand, groups []string
 	for t := range r.dag.Tasks {
 		id := r.dag.Tasks[t].ID
 		s := r.s
@@ -134,11 +135,14 @@ func (r *drive) pass() bool {
 				expand = append(expand, x)
 			}
 		}
+		if group := r.dag.MappedGroup(r.dag.Task(id)); group != nil && contains(decision.ExpandGroups, group.ID) && !contains(groups, group.ID) {
+			groups = append(groups, group.ID)
+		}
 	}
-	return r.apply(changes, expand)
+	return r.apply(changes, expand, groups)
 }
 
-func (r *drive) apply(changes []dag.Transition, expand []string) bool {
+func (r *drive) apply(changes []dag.Transition, expand, groups []string) bool {
 	for _, change := range changes {
 		for i := range r.s.Instances {
 			if ti := &r.s.Instances[i]; ti.ID == change.TaskInstanceID && ti.State == change.From {
@@ -147,20 +151,37 @@ func (r *drive) apply(changes []dag.Transition, expand []string) bool {
 		}
 	}
 	for _, id := range expand {
-		r.expand(r.dag.Task(id))
+		t := r.dag.Task(id)
+		r.expand(t, r.count(t.Expand))
 	}
-	return len(changes)+len(expand) > 0
+	for _, id := range groups {
+		n := r.count(r.dag.Group(id).Expand)
+		for i := range r.dag.Tasks {
+			if group := r.dag.MappedGroup(&r.dag.Tasks[i]); group != nil && group.ID == id {
+				r.expand(&r.dag.Tasks[i], n)
+			}
+		}
+	}
+	return len(changes)+len(expand)+len(groups) > 0
+}
+
+// count is how many instances a mapping gives.
+func (r *drive) count(e *dag.Expand) int {
+	if e.Kwargs != nil {
+		return r.length(*e.Kwargs)
+	}
+	n := 1
+	for _, src := range e.Args {
+		n *= r.length(src)
+	}
+	return n
 }
 
 // expand makes a mapped task's instances as the scheduler does: none is a skip.
-func (r *drive) expand(t *dag.Task) {
-	n := 1
-	for _, src := range t.Expand.Args {
-		n *= r.length(src)
-	}
+func (r *drive) expand(t *dag.Task, n int) {
 	for i := range r.s.Instances {
 		ti := &r.s.Instances[i]
-		if ti.TaskID != t.ID || ti.MapIndex >= 0 {
+		if ti.TaskID != t.ID || ti.MapIndex >= 0 || ti.State.Finished() {
 			continue
 		}
 		if n == 0 {
@@ -196,17 +217,20 @@ func (r *drive) length(src dag.ExpandSource) int {
 // attempt ends an attempt as the script says and has the executor decide.
 func (r *drive) attempt(ti *dag.TaskInstance) {
 	st := r.script[ti.TaskID]
-	out := r.outcome(ti, st)
+	out := outcomeOf(r.dag, st, ti, r.poked)
 	result := executor.Decide(executor.Ending{
 		DAG: r.dag, Task: r.dag.Task(ti.TaskID), Claim: dag.Claim{TaskInstance: *ti, Run: r.s.Run}, Outcome: out, Start: r.now, End: r.now,
 	}, nil)
 	ti.State, ti.SkipTasks = result.State, result.SkipTasks
-	if r.asAirflow {
+	if r.asAirflow && ti.MapIndex < 0 {
 		r.skip(result.SkipTasks)
 	}
 	ti.NextTryAt = nil // every retry is due at once
-	if result.State == dag.StateUpForRetry {
+	switch result.State {
+	case dag.StateUpForRetry:
 		ti.FailureCount++
+	case dag.StateUpForReschedule:
+		ti.TryNumber--
 	}
 	if raw, ok := result.XComs[dag.XComReturnValue]; ok {
 		var v any
@@ -226,7 +250,13 @@ func (r *drive) skip(ids []string) {
 	}
 }
 
-func (r *drive) outcome(ti *dag.TaskInstance, st *step) dag.Outcome {
+// outcomeOf is how an attempt ends by the script. poked counts how often the try
+// of a sensor has looked.
+func outcomeOf(d *dag.DAG, st *step, ti *dag.TaskInstance, poked map[string]int) dag.Outcome {
+	if key := fmt.Sprint(ti.TaskInstanceKey, ti.TryNumber); poked[key] < st.Waits {
+		poked[key]++
+		return dag.Outcome{Kind: dag.OutcomeReschedule}
+	}
 	switch st.outcome(ti.MapIndex, ti.TryNumber) {
 	case "fail":
 		return dag.Failed(fault.New(fault.CodeExitCode, "the script fails this try"))
@@ -241,7 +271,7 @@ func (r *drive) outcome(ti *dag.TaskInstance, st *step) dag.Outcome {
 	case "short_circuit":
 		out := dag.Success(st.Condition)
 		if !st.Condition {
-			out.SkipTasks = dag.ShortCircuitSkips(r.dag, ti.TaskID, false)
+			out.SkipTasks = dag.ShortCircuitSkips(d, ti.TaskID, false)
 		}
 		return out
 	case "python":

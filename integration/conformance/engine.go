@@ -18,14 +18,14 @@ import (
 // which of two tasks ends first, and its retries do not wait. A DAG has either
 // failures or skips, and only rules that look at all that is above.
 func (g *graph) calm() {
-	g.failFast = false
+	g.failFast, g.campaign = false, false
 	failures := g.d.chance(0.5)
 	safe := []string{"all_success", "all_done", "none_failed", "none_failed_min_one_success", "none_skipped"}
 	if failures {
 		safe = []string{"all_success", "all_done", "none_failed", "always"}
 	}
 	for i, n := range g.nodes {
-		n.delay, n.exponential, n.maxDelay = 0, nil, 0
+		n.delay, n.exponential, n.maxDelay, n.more = 0, nil, 0, nil
 		if failures && (n.kind == "branch" || n.kind == "short_circuit") {
 			n.kind = "python"
 		}
@@ -39,10 +39,13 @@ func (g *graph) calm() {
 			n.literal = values(2)
 		}
 		g.drawStep(i)
-		if g.isSource(i) && n.step.Returns == nil || failures && n.kind == "python" && !n.mapped() {
+		if _, kwargs := g.consumers(i); !kwargs && (g.isSource(i) && n.step.Returns == nil || failures && n.kind == "python" && !n.mapped()) {
 			n.step.Returns = values(2)
+		} else if kwargs && n.step.Returns == nil {
+			n.step.Returns = kwargsOf(n, 2)
 		}
-		if n.kind == "bash" { // a real command, which always ends well
+		n.step.Waits = 0
+		if n.kind == "bash" || n.kind == "sensor" { // a real command or file, which is always well
 			n.step.Outcomes = map[string][]string{"-1": {"ok"}}
 		}
 		for _, list := range n.step.Outcomes {

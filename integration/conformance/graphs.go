@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Airflow's class paths, which both sides understand.
@@ -12,6 +13,7 @@ var classes = map[string]string{
 	"empty":         "airflow.providers.standard.operators.empty.EmptyOperator",
 	"branch":        "airflow.providers.standard.operators.python.BranchPythonOperator",
 	"short_circuit": "airflow.providers.standard.operators.python.ShortCircuitOperator",
+	"sensor":        "airflow.providers.standard.sensors.filesystem.FileSensor",
 }
 
 var rules = []string{
@@ -37,8 +39,10 @@ type node struct {
 	failsRun    bool
 	// mapped: over literal values, or over the output of another task.
 	literal []any
-	source  int // -1 for none
+	source  int  // -1 for none
+	kwargs  bool // by expand_kwargs
 	step    *step
+	more    map[string]any // further keys of the task
 }
 
 func (n *node) id() string {
@@ -55,7 +59,12 @@ type group struct {
 	name, parent string
 	first, last  int
 	deps         []string
+	// mapped: over literal values, or over the output of a task above it.
+	literal []any
+	source  int // -1 for none
 }
+
+func (g group) mapped() bool { return g.literal != nil || g.source >= 0 }
 
 func (g group) id() string {
 	if g.parent == "" {
@@ -70,11 +79,14 @@ type graph struct {
 	nodes    []*node
 	groups   []group
 	failFast bool
+	campaign bool // several runs are made of it
+	dated    bool // tasks have dates of their own
+	logical  time.Time
 }
 
 // newGraph draws tasks, edges, groups, rules and outcomes.
-func newGraph(d dice) *graph {
-	g := &graph{d: d}
+func newGraph(d dice, logical time.Time) *graph {
+	g := &graph{d: d, campaign: d.chance(0.3), dated: d.chance(0.2), logical: logical}
 	n := d.between(1, maxTasks)
 	for i := range n {
 		g.nodes = append(g.nodes, &node{name: fmt.Sprintf("t%02d", i), kind: "python", rule: "all_success", source: -1})
@@ -93,9 +105,11 @@ func newGraph(d dice) *graph {
 	if d.chance(0.25) {
 		g.drawSetup()
 	}
+	g.drawMappedGroup()
 	for i := range g.nodes {
 		g.drawMapping(i)
 		g.drawRetries(i)
+		g.drawLimits(i)
 	}
 	for i := range g.nodes {
 		g.drawStep(i)
@@ -119,13 +133,13 @@ func (g *graph) drawGroups() {
 		if first > last {
 			return
 		}
-		outer := group{name: fmt.Sprintf("g%d", len(g.groups)), first: first, last: last}
+		outer := group{name: fmt.Sprintf("g%d", len(g.groups)), first: first, last: last, source: -1}
 		g.groups = append(g.groups, outer)
 		for i := first; i <= last; i++ {
 			g.nodes[i].group = outer.id()
 		}
 		if last > first && g.d.chance(0.3) {
-			inner := group{name: fmt.Sprintf("g%d", len(g.groups)), parent: outer.id(), first: first + 1, last: last}
+			inner := group{name: fmt.Sprintf("g%d", len(g.groups)), parent: outer.id(), first: first + 1, last: last, source: -1}
 			g.groups = append(g.groups, inner)
 			for i := inner.first; i <= last; i++ {
 				g.nodes[i].group = inner.id()
@@ -161,6 +175,8 @@ func (g *graph) drawKind(i int) {
 		n.kind = "branch"
 	case r < 0.37 && len(n.down) > 0:
 		n.kind = "short_circuit"
+	case r < 0.43:
+		n.kind = "sensor"
 	}
 	if g.d.chance(0.5) && !g.failFast {
 		n.rule = pick(g.d, rules)
@@ -199,21 +215,25 @@ func (g *graph) drawSetup() {
 
 func (g *graph) drawMapping(i int) {
 	n := g.nodes[i]
-	if n.kind != "python" || n.setup || n.teardown || !g.d.chance(0.22) {
+	if n.kind != "python" || n.setup || n.teardown || g.inMappedGroup(i) || !g.d.chance(0.22) {
 		return
 	}
+	n.kwargs = g.d.chance(0.3)
 	if g.d.chance(0.5) {
 		n.literal = values(g.d.between(0, 3))
 		return
 	}
 	var sources []int
 	for _, u := range n.up {
-		if g.nodes[u].kind == "python" && !g.nodes[u].setup {
+		if g.nodes[u].kind == "python" && !g.nodes[u].setup && !g.inMappedGroup(u) {
 			sources = append(sources, u)
 		}
 	}
 	if len(sources) > 0 {
 		n.source = pick(g.d, sources)
+		if plain, kwargs := g.consumers(n.source); plain && kwargs { // the output has one shape
+			n.kwargs = !n.kwargs
+		}
 		if n.rule == "always" {
 			n.rule = "all_done"
 		}
@@ -242,8 +262,11 @@ func (g *graph) drawRetries(i int) {
 func (g *graph) drawStep(i int) {
 	n := g.nodes[i]
 	n.step = &step{Kind: n.kind, Outcomes: map[string][]string{}, Condition: true}
+	if n.kind == "sensor" {
+		n.step.Waits = g.d.between(0, 3)
+	}
 	indexes := []string{"-1"}
-	if n.mapped() {
+	if n.mapped() || g.inMappedGroup(i) {
 		indexes = []string{"-1", "0", "1", "2"}
 	}
 	for _, index := range indexes {
@@ -259,6 +282,9 @@ func (g *graph) drawStep(i int) {
 		if n.mapped() {
 			n.step.Returns = []any{7}
 		}
+		if _, kwargs := g.consumers(i); kwargs {
+			n.step.Returns = kwargsOf(n, g.d.between(0, 4))
+		}
 		if g.d.chance(0.08) {
 			n.step.Returns = nil
 		}
@@ -266,7 +292,8 @@ func (g *graph) drawStep(i int) {
 }
 
 func (g *graph) isSource(i int) bool {
-	return slices.ContainsFunc(g.nodes, func(n *node) bool { return n.source == i })
+	return slices.ContainsFunc(g.nodes, func(n *node) bool { return n.source == i }) ||
+		slices.ContainsFunc(g.groups, func(gr group) bool { return gr.source == i })
 }
 
 func (g *graph) drawOutcomes(n *node) []string {

@@ -4,7 +4,7 @@ import "github.com/airlock-dag/airlock/dag"
 
 // judgeAll compares every DAG. DAGs whose endings differ are given back to be
 // asked again under the named rules.
-func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer) []*dagCase {
+func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer, campaigns map[string][]map[string]*ending) []*dagCase {
 	var again []*dagCase
 	for _, c := range cases {
 		d, theirs := dags[c.DagID], answers[c.DagID]
@@ -27,14 +27,27 @@ func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers m
 		n, diffs = compareRetries(d, c, theirs)
 		rep.retries += n
 		rep.add(diffs...)
+		rep.scopes += len(c.Scopes)
+		rep.add(compareScopes(d, c, theirs)...)
 		ours := newDrive(d, c).toTheEnd(!c.failFast)
 		rep.instances += len(ours.States)
 		if settled := newDrive(d, c).toTheEnd(false); !c.failFast && len(compareEndings(c.DagID, c.Script, &settled, &ours)) > 0 {
 			rep.paced++
+			c.Campaign = nil // the state database has Airlock's own pace
+		}
+		for _, script := range c.Scripts {
+			if pacedBy(d, c, script) {
+				c.Campaign = nil
+			}
+		}
+		campaign := false
+		if c.Campaign != nil {
+			rep.countCampaign(c, campaigns[c.DagID])
+			campaign = len(compareCampaign(c, campaigns[c.DagID], theirs)) > 0
 		}
 		ended := len(compareEndings(c.DagID, c.Script, &ours, theirs.States)) > 0
-		if ended || moved || shaped {
-			c2 := underRules(c, ended || shaped, moved)
+		if ended || moved || shaped || campaign {
+			c2 := underRules(c, ended || shaped, moved, campaign)
 			c2.shaped = shaped
 			again = append(again, c2)
 		}
@@ -42,10 +55,21 @@ func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers m
 	return again
 }
 
+// pacedBy tells whether a run with this script ends differently at Airlock's own pace.
+func pacedBy(d *dag.DAG, c *dagCase, script map[string]*step) bool {
+	other := *c
+	other.Script = script
+	slow, quick := newDrive(d, &other).toTheEnd(true), newDrive(d, &other).toTheEnd(false)
+	return len(compareEndings(c.DagID, script, &slow, &quick)) > 0
+}
+
 // underRules asks again what differed, of an Airflow that follows the rules.
-func underRules(c *dagCase, ended, moved bool) *dagCase {
+func underRules(c *dagCase, ended, moved, campaign bool) *dagCase {
 	again := *c
-	again.Rules, again.Retries = ruleNames(), nil
+	again.Rules, again.Retries, again.Scopes = ruleNames(), nil, nil
+	if !campaign {
+		again.Campaign = nil
+	}
 	if !moved {
 		again.Jumps, again.Manual = nil, nil
 	}
@@ -56,7 +80,7 @@ func underRules(c *dagCase, ended, moved bool) *dagCase {
 }
 
 // judgeAgain compares what differed with an Airflow that follows the named rules.
-func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer) {
+func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer, campaigns map[string][]map[string]*ending) {
 	for _, c := range cases {
 		theirs := answers[c.DagID]
 		if theirs == nil || theirs.Error != "" {
@@ -76,6 +100,13 @@ func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers
 			}
 			rep.add(diffs...)
 		}
+		if c.Campaign != nil {
+			diffs := compareCampaign(c, campaigns[c.DagID], theirs)
+			if len(diffs) == 0 {
+				rep.explain(firedIn(theirs.Campaign))
+			}
+			rep.add(diffs...)
+		}
 		if c.Script == nil {
 			continue
 		}
@@ -90,4 +121,17 @@ func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers
 		}
 		rep.add(diffs...)
 	}
+}
+
+// firedIn are the rules that fired in a campaign, each once.
+func firedIn(states []map[string]*ending) []string {
+	seen := map[string]bool{}
+	for _, runs := range states {
+		for _, e := range runs {
+			for _, name := range e.Fired {
+				seen[name] = true
+			}
+		}
+	}
+	return sortedKeys(seen)
 }

@@ -13,6 +13,9 @@ type report struct {
 	versions versions
 
 	dags, tasks, steps, manual, retries, instances, engine int
+	// scopes counts questions what is cleared together; campaigns are DAGs of which
+	// several runs were made, with so many runs and clearings.
+	scopes, campaigns, runs, clears int
 	// paced counts DAGs that end differently when skips and failures settle in
 	// one pass instead of one level a pass.
 	paced     int
@@ -53,6 +56,8 @@ func (r *report) print(w io.Writer) {
 	}{
 		{r.dags, "random DAGs"}, {r.tasks, "tasks: structure"}, {r.steps, "schedule steps"}, {r.manual, "manual intervals"},
 		{r.retries, "retry delays"}, {r.instances, "task instances: final state"},
+		{r.scopes, "sets of tasks: what is cleared together"},
+		{r.campaigns, "DAGs with several runs and clearings in the state database"}, {r.runs, "runs of theirs"}, {r.clears, "clearings"},
 		{r.engine, "runs through the engine, with real steps"},
 		{r.corpus, "DAGs of the corpus: structure"}, {len(r.refused), "corpus files that only dag-factory loads"},
 		{r.paced, "DAGs whose ending depends on the pace at which skips and failures go down"},
@@ -79,5 +84,21 @@ func (r *report) print(w io.Writer) {
 	}
 	for part, n := range byPart {
 		fmt.Fprintln(w, part, n)
+	}
+}
+
+// countCampaign counts what a campaign did; the instances of all its runs count
+// once, as they are in the end.
+func (r *report) countCampaign(c *dagCase, after []map[string]*ending) {
+	r.campaigns++
+	for _, a := range c.Campaign {
+		if a.Run != nil {
+			r.runs++
+		} else {
+			r.clears++
+		}
+	}
+	for _, e := range after[len(after)-1] {
+		r.instances += len(e.States)
 	}
 }

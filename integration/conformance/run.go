@@ -42,6 +42,11 @@ func compare(ctx context.Context, o settings) (bool, error) {
 		return false, err
 	}
 	cases = append(cases, real...)
+	stageDir, err := os.MkdirTemp(memoryFolder(dir), "airlock-conformance-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(stageDir)
 	dags, err := loadOurs(cases)
 	if err != nil {
 		return false, err
@@ -51,14 +56,18 @@ func compare(ctx context.Context, o settings) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	campaigns, err := runCampaigns(ctx, stageDir, cases)
+	if err != nil {
+		return false, fmt.Errorf("the campaigns: %w", err)
+	}
 	rep := newReport(o, seen)
-	again := judgeAll(rep, cases, dags, answers)
+	again := judgeAll(rep, cases, dags, answers, campaigns)
 	if len(again) > 0 {
 		second, _, err := askAll(ctx, flow, filepath.Join(dir, "again"), again, o.parallel)
 		if err != nil {
 			return false, err
 		}
-		judgeAgain(rep, again, dags, second)
+		judgeAgain(rep, again, dags, second, campaigns)
 	}
 	if err := runEngine(ctx, rep, dir, real, dags); err != nil {
 		return false, fmt.Errorf("the engine's runs: %w", err)
@@ -116,9 +125,12 @@ func newCase(o settings, id string, d dice, stepsFile string, calm bool) *dagCas
 	f := &fields{}
 	f.open(id)
 	c.LogicalDate = iso(writeSchedule(d, f, c, o.steps))
-	g := newGraph(d)
+	g := newGraph(d, mustTime(c.LogicalDate))
 	if calm {
 		g.calm()
+	}
+	if g.campaign {
+		f.add("max_active_tasks", 100)
 	}
 	c.failFast = g.failFast
 	if g.failFast {
@@ -129,6 +141,10 @@ func newCase(o settings, id string, d dice, stepsFile string, calm bool) *dagCas
 	steps, x := g.script()
 	c.Script, c.Extras = steps, map[string]extras{c.DagID: x}
 	c.Retries = retryQuestions(d, g)
+	c.Scopes = drawScopes(d, g)
+	if g.campaign {
+		drawCampaign(g, c)
+	}
 	return c
 }
 

@@ -32,7 +32,17 @@ func writeSchedule(d dice, f *fields, c *dagCase, steps int) time.Time {
 	drawKind(d, f, zone)
 	hasStart := d.chance(0.93)
 	f.add("catchup", hasStart && d.chance(0.5)) // both sides want a start date to catch up from
-	if hasStart {
+	switch {
+	case hasStart && d.chance(0.15):
+		args := map[string]any{"start_date": drawDate(d, start)}
+		if d.chance(0.6) {
+			args["timezone"] = pick(d, zones)
+		}
+		if d.chance(0.15) {
+			args["end_date"] = drawDate(d, start.AddDate(0, 0, d.between(4, 90)))
+		}
+		f.add("default_args", args)
+	case hasStart:
 		f.add("start_date", drawDate(d, start))
 	}
 	if d.chance(0.12) {

@@ -38,6 +38,9 @@ type taskStructure struct {
 	Pool             string   `json:"pool"`
 	PoolSlots        int      `json:"pool_slots"`
 	PriorityWeight   int      `json:"priority_weight"`
+	TotalWeight      int      `json:"total_weight"`
+	LimitPerDag      *int     `json:"limit_per_dag"`
+	LimitPerRun      *int     `json:"limit_per_run"`
 	Queue            string   `json:"queue"`
 	Owner            string   `json:"owner"`
 	DependsOnPast    bool     `json:"depends_on_past"`
@@ -71,6 +74,7 @@ func structureOf(d *dag.DAG, theirs *structure) *structure {
 	if names := kinds[d.Schedule.Kind]; !contains(names, theirs.Schedule.Kind) {
 		s.Schedule.Kind = string(d.Schedule.Kind)
 	}
+	weights := dag.NewGraph(d).EffectivePriority()
 	for i := range d.Tasks {
 		t := &d.Tasks[i]
 		upstream := append([]string{}, t.Upstream...)
@@ -79,7 +83,8 @@ func structureOf(d *dag.DAG, theirs *structure) *structure {
 			Upstream: upstream, TriggerRule: string(t.TriggerRule), Retries: t.Retry.Retries,
 			RetryDelay: t.Retry.Delay.Seconds(), MaxRetryDelay: t.Retry.MaxDelay.Seconds(), Exponential: t.Retry.Exponential,
 			ExecutionTimeout: t.ExecutionTimeout.Seconds(), Mapped: t.Mapped(), Setup: t.IsSetup, Teardown: t.IsTeardown,
-			Pool: t.Pool, PoolSlots: t.PoolSlots, PriorityWeight: t.PriorityWeight, Queue: t.Queue, Owner: owner(t.Owner),
+			Pool: t.Pool, PoolSlots: t.PoolSlots, PriorityWeight: t.PriorityWeight, TotalWeight: weights[t.ID],
+			LimitPerDag: limit(t.MaxActiveTisPerDag), LimitPerRun: limit(t.MaxActiveTisPerDagrun), Queue: t.Queue, Owner: owner(t.Owner),
 			DependsOnPast: t.DependsOnPast, WaitDownstream: t.WaitForDownstream,
 			StartDate: instant(either(t.StartDate, d.StartDate)), EndDate: instant(either(t.EndDate, d.EndDate)),
 		}
@@ -92,6 +97,14 @@ func either(own, inherited *time.Time) *time.Time {
 		return own
 	}
 	return inherited
+}
+
+// limit is nil where there is none, as Airflow has it.
+func limit(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // owner is Airflow's default where Airlock leaves the owner empty.
@@ -159,7 +172,7 @@ func compareStructure(d *dag.DAG, theirs *structure) []difference {
 	return out
 }
 
-func sortedKeys(m map[string]bool) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	out := make([]string, 0, len(m))
 	for k := range m {
 		out = append(out, k)

@@ -9,7 +9,7 @@ how each attempt ends; the branch and short-circuit operators really execute.
 import datetime
 
 from clock import parse
-from loading import scheduler_dag
+from loading import cleared_together, scheduler_dag
 from rules import Rules
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
@@ -19,36 +19,46 @@ MAX_ROUNDS = 200
 class Drive:
     def __init__(self, session, dag, case, bundle):
         self.session, self.dag, self.case = session, dag, case
-        self.script = case["script"]
+        self.script = case.get("script")
         self.rules = Rules(self, case.get("rules") or ())
         self.scheduler_dag = scheduler_dag(dag)
+        self.poked = {}  # how often a sensor's try has looked
         self.store(bundle)
+        self.begin()
+
+    def begin(self):
+        self.run = self.make_run("conformance", self.case["logical_date"], "scheduled")
 
     def store(self, bundle):
         from airflow.models.serialized_dag import SerializedDagModel
         from airflow.serialization.definitions.dag import SerializedDAG
         from airflow.serialization.serialized_objects import LazyDeserializedDAG
-        from airflow.utils.state import DagRunState
-        from airflow.utils.types import DagRunTriggeredByType, DagRunType
 
         lazy = LazyDeserializedDAG.from_dag(self.dag)
         SerializedDAG.bulk_write_to_db(bundle, None, [lazy], session=self.session)
         SerializedDagModel.write_dag(lazy, bundle_name=bundle, session=self.session)
         self.session.flush()
-        logical = parse(self.case["logical_date"])
-        self.run = self.scheduler_dag.create_dagrun(
-            run_id="conformance",
+
+    def make_run(self, run_id, logical, run_type):
+        from airflow.utils.state import DagRunState
+        from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+        logical = parse(logical)
+        run = self.scheduler_dag.create_dagrun(
+            run_id=run_id,
             logical_date=logical,
             data_interval=(logical, logical),
             run_after=logical,
-            run_type=DagRunType.MANUAL,
+            run_type=DagRunType(run_type),
             triggered_by=DagRunTriggeredByType.TEST,
             state=DagRunState.RUNNING,
             start_date=LONG_AGO,
             session=self.session,
         )
-        self.run.dag = self.scheduler_dag
+        run.dag = self.scheduler_dag
         self.session.flush()
+        self.rules.leave_out(run)
+        return run
 
     def to_the_end(self):
         """Settles, runs all that is ready at once, and settles again."""
@@ -86,6 +96,7 @@ class Drive:
             ready, _ = self.run.update_state(session=self.session, execute_callbacks=False)
             self.run.schedule_tis(ready, session=self.session)
             self.session.flush()
+            self.rules.after_pass()
             after = self.signature()
             if self.run.state != DagRunState.RUNNING or after == before:
                 return
@@ -104,6 +115,12 @@ class Drive:
         if ti.state != "running":
             return  # fail_fast ended it meanwhile
         plan = self.script[ti.task_id]
+        if ti.try_number > 1:
+            self.forget(ti)
+        if self.waits(ti, plan):
+            ti.state = "up_for_reschedule"
+            self.session.flush()
+            return
         outcomes = plan["outcomes"].get(str(ti.map_index)) or plan["outcomes"]["-1"]
         outcome = outcomes[min(ti.try_number, len(outcomes)) - 1]
         ti.start_date = ti.end_date = LONG_AGO  # so that every retry is due
@@ -114,6 +131,22 @@ class Drive:
         else:
             self.fail(ti, outcome)
         self.session.flush()
+
+    def waits(self, ti, plan):
+        """Whether a sensor looks in vain once more."""
+        key = (self.run.run_id, ti.task_id, ti.map_index, ti.try_number)
+        if self.poked.get(key, 0) >= plan.get("waits", 0):
+            return False
+        self.poked[key] = self.poked.get(key, 0) + 1
+        return True
+
+    def forget(self, ti):
+        """What a worker does first: it deletes what an earlier try has left."""
+        from airflow.models.xcom import XComModel
+        from sqlalchemy import delete
+
+        same = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "map_index": ti.map_index}
+        self.session.execute(delete(XComModel).filter_by(**same))
 
     def succeed(self, ti, plan):
         kind = plan["kind"]
@@ -145,6 +178,8 @@ class Drive:
         task = self.dag.task_dict[ti.task_id]
         answer = plan["follow"] if plan["kind"] == "branch" else plan["condition"]
         task.python_callable = lambda: answer
+        if ti.map_index >= 0:
+            self.rules.decided(ti, self.targets(ti, plan))
         context = {"ti": Runtime(self, ti, task), "task": task, "dag": self.dag, "dag_run": self.run, "params": {}}
         try:
             task.execute(context)
@@ -154,6 +189,17 @@ class Drive:
             self.session.flush()
             payload = TISkippedDownstreamTasksStatePayload(tasks=tasks)
             ti_skip_downstream(ti.id, payload, self.session)
+
+    def targets(self, ti, plan):
+        """What a branch or short circuit decides to skip."""
+        task = self.dag.task_dict[ti.task_id]
+        if plan["kind"] == "short_circuit":
+            return () if plan["condition"] else task.get_flat_relative_ids(upstream=False)
+        follow = plan["follow"] or ()
+        followed = {follow} if isinstance(follow, str) else set(follow)
+        for task_id in list(followed & set(self.dag.task_dict)):
+            followed |= set(self.dag.task_dict[task_id].get_flat_relative_ids(upstream=False))
+        return set(task.downstream_task_ids) - followed
 
     def push(self, ti, key, value):
         from airflow.models.xcom import XComModel
@@ -192,8 +238,65 @@ class Drive:
             key = "%s[%d]" % (ti.task_id, ti.map_index)
             states[key] = str(ti.state.value if hasattr(ti.state, "value") else ti.state or "none")
             tries[key] = ti.try_number
+        for task_id in self.rules.left_out.get(self.run.run_id, ()):
+            states["%s[-1]" % task_id] = "removed"
         run = note or str(getattr(self.run.state, "value", self.run.state))
         return {"run": run, "states": states, "tries": tries, "fired": sorted(self.rules.fired)}
+
+
+class Campaign(Drive):
+    """Several runs of one DAG, one after another, and clears between them."""
+
+    def begin(self):
+        self.runs = {}  # by name
+        self.forget_runs()
+
+    def forget_runs(self):
+        """Deletes what an earlier drive of the same DAG has left: some of Airflow's
+        functions commit."""
+        from airflow.models.dagrun import DagRun
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.models.taskmap import TaskMap
+        from airflow.models.xcom import XComModel
+        from sqlalchemy import delete
+
+        for table in (XComModel, TaskMap, TaskInstance, DagRun):
+            self.session.execute(delete(table).where(table.dag_id == self.dag.dag_id))
+        self.session.flush()
+
+    def act(self):
+        """What all runs look like after each action."""
+        out = []
+        for action in self.case["campaign"]:
+            if action.get("run"):
+                run = action["run"]
+                self.runs[run["name"]] = self.make_run(run["name"], run["logical_date"], run["type"])
+            else:
+                self.clear(action["clear"])
+            out.append(self.sweep())
+        return out
+
+    def clear(self, what):
+        from airflow.utils.state import DagRunState
+
+        tasks = cleared_together(self.scheduler_dag, what)
+        for name in what["runs"]:
+            self.scheduler_dag.clear(
+                task_ids=tasks, run_id=name, only_failed=what["only_failed"], dag_run_state=DagRunState.RUNNING, session=self.session
+            )
+        self.session.flush()
+
+    def sweep(self):
+        """Drives every run as far as it comes, the oldest first."""
+        from airflow.utils.state import DagRunState
+
+        states = {}
+        for name, run in sorted(self.runs.items(), key=lambda item: item[1].logical_date):
+            self.run, self.script = run, self.case["scripts"][name]
+            self.session.refresh(run)
+            run.dag = self.scheduler_dag
+            states[name] = self.to_the_end() if run.state == DagRunState.RUNNING else self.result()
+        return states
 
 
 class Runtime:

@@ -6,10 +6,12 @@ import io
 
 def from_yaml(path, extras, rules=()):
     """All DAGs of a file. `extras` says what dag-factory cannot express and is
-    done to the finished objects: setups, teardowns and fail_fast."""
+    done to its objects: setups, teardowns, fail_fast, expand_kwargs and mapped
+    groups."""
     from dagfactory._yaml import load_yaml_file
     from dagfactory.dagfactory import _DagFactory
 
+    make_mapped_groups()
     if "groups-as-written" in rules:
         order_dependencies()
     config = load_yaml_file(path)
@@ -60,15 +62,51 @@ def strip(body):
     for task in (body.get("tasks") or {}).values():
         for key in OWN_KEYS:
             task.pop(key, None)
+        kwargs = task.pop("expand_kwargs", None)
+        if kwargs is not None:  # finish makes it expand_kwargs again
+            task["expand"] = {"op_args": kwargs if isinstance(kwargs, str) else [k["op_args"] for k in kwargs]}
+
+
+def make_mapped_groups():
+    """Lets dag-factory make a mapped group of one that has `expand`."""
+    from airflow.sdk.definitions._internal.expandinput import DictOfListsExpandInput
+    from airflow.sdk.definitions.taskgroup import MappedTaskGroup, TaskGroup
+    from dagfactory import dagbuilder
+
+    def make(**conf):
+        expand = conf.pop("expand", None)
+        if expand is None:
+            return TaskGroup(**conf)
+        values = {k: [] if isinstance(v, str) else v for k, v in expand.items()}
+        return MappedTaskGroup(expand_input=DictOfListsExpandInput(values), **conf)
+
+    dagbuilder.TaskGroup = make
 
 
 def finish(dag, extra):
     if extra.get("fail_fast"):
         dag.fail_fast = True
+    expand_by(dag, extra)
     for task_id in extra.get("setups") or ():
         dag.task_dict[task_id].as_setup()
     for task_id, fails_run in (extra.get("teardowns") or {}).items():
         dag.task_dict[task_id].as_teardown(on_failure_fail_dagrun=fails_run)
+
+
+def expand_by(dag, extra):
+    from airflow.sdk.definitions._internal.expandinput import DictOfListsExpandInput, ListOfDictsExpandInput
+
+    for task_id in extra.get("kwargs") or ():
+        task = dag.task_dict[task_id]
+        value = task.expand_input.value["op_args"]
+        if isinstance(value, list):
+            value = [{"op_args": v} for v in value]
+        task.expand_input = ListOfDictsExpandInput(value)
+    for group_id, source in (extra.get("group_sources") or {}).items():
+        group = dag.task_group_dict[group_id]
+        source = dag.task_dict[source]
+        group._expand_input = DictOfListsExpandInput({"x": source.output})
+        group.set_upstream(source)
 
 
 def scheduler_dag(dag):
@@ -90,6 +128,8 @@ def structure(dag):
         "dagrun_timeout": seconds(dag.dagrun_timeout),
         "tasks": {},
     }
+    import types
+
     for task in dag.tasks:
         out["tasks"][task.task_id] = {
             "upstream": sorted(task.upstream_task_ids),
@@ -105,14 +145,25 @@ def structure(dag):
             "pool": task.pool,
             "pool_slots": task.pool_slots,
             "priority_weight": task.priority_weight,
+            "total_weight": task.weight_rule.get_weight(types.SimpleNamespace(task=task)),
+            "limit_per_dag": task.max_active_tis_per_dag,
+            "limit_per_run": task.max_active_tis_per_dagrun,
             "queue": task.queue,
             "owner": task.owner,
             "depends_on_past": bool(task.depends_on_past),
             "wait_for_downstream": bool(task.wait_for_downstream),
-            "start_date": instant(task.start_date or dag.start_date),
-            "end_date": instant(task.end_date or dag.end_date),
+            "start_date": instant(task.start_date or dag._time_restriction.earliest),
+            "end_date": instant(task.end_date or dag._time_restriction.latest),
         }
     return out
+
+
+def cleared_together(dag, question):
+    """What is cleared when somebody clears some tasks."""
+    subset = dag.partial_subset(
+        task_ids=question["tasks"], include_upstream=question["upstream"], include_downstream=question["downstream"]
+    )
+    return sorted(subset.task_dict)
 
 
 def schedule(timetable):

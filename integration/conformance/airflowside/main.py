@@ -77,9 +77,15 @@ class Answers:
         line["fired"] = sorted(clock.Ticks.fired)
         if case.get("retries"):
             line["retries"] = [clock.retry_delay(core, q) for q in case["retries"]]
+        if case.get("scopes"):
+            line["scopes"] = [loading.cleared_together(core, q) for q in case["scopes"]]
         if case.get("script"):
             with self.create_session() as session:
                 line["states"] = driving.Drive(session, dag, case, self.bundle).to_the_end()
+                session.rollback()
+        if case.get("campaign"):
+            with self.create_session() as session:
+                line["campaign"] = driving.Campaign(session, dag, case, self.bundle).act()
                 session.rollback()
         return line
 

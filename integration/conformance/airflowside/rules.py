@@ -8,7 +8,9 @@ docs/airflow-compatibility.md.
 class Rules:
     def __init__(self, drive, names):
         self.drive, self.on, self.fired = drive, set(names), set()
-        self.failed = set()  # tasks whose failure stops the run
+        self.stopped_by = {}  # by run, tasks whose failure stops it
+        self.mapped_skips = {}  # by run and branch, what each of its instances skips
+        self.left_out = {}  # by run, tasks whose own dates leave them out of it
         patch_expansion()
         patch_skipping()
         patch_states()
@@ -19,6 +21,18 @@ class Rules:
             return False
         self.fired.add(name)
         return True
+
+    def leave_out(self, run):
+        """A task whose own dates leave it out of a run is `removed` there, and
+        counts in no number."""
+        tasks = self.drive.scheduler_dag.task_dict
+        there = {ti.task_id for ti in run.get_task_instances(session=self.drive.session)}
+        gone = sorted(set(tasks) - there)
+        if not gone or not self.fire("dates-leave-out"):
+            return
+        self.left_out[run.run_id] = gone
+        for task in tasks.values():
+            task.upstream_task_ids.difference_update(gone)
 
     def mistake(self):
         """How an attempt ends whose step is wrong in itself."""
@@ -51,22 +65,73 @@ class Rules:
             return False
         self.fire("fail-fast")
         if not self.drive.scheduler_dag.task_dict[ti.task_id].is_teardown:
-            self.failed.add(ti.task_id)
+            self.stopped_by.setdefault(ti.run_id, set()).add(ti.task_id)
         return True
 
     def before_pass(self):
         """After a failure under fail_fast, skips what has not begun and does not
         depend on the failed task; that which does is upstream_failed by its rule,
         and running instances end as they do."""
-        if not self.failed:
+        self.skip_in_instances()
+        failed = self.stopped_by.get(self.drive.run.run_id)
+        if not failed:
             return
         tasks = self.drive.scheduler_dag.task_dict
-        below = set().union(*(tasks[t].get_flat_relative_ids(upstream=False) for t in self.failed))
+        below = set().union(*(tasks[t].get_flat_relative_ids(upstream=False) for t in failed))
         for ti in self.drive.instances():
             begun = ti.state not in (None, "scheduled", "queued", "up_for_retry")
             if begun or tasks[ti.task_id].is_teardown or (ti.state is None and ti.task_id in below):
                 continue
             ti.state = "skipped"
+        self.drive.session.flush()
+
+    def decided(self, ti, targets):
+        """Notes what an instance of a mapped branch or short circuit skips, or of
+        one in a mapped group; None takes back what an earlier try said."""
+        skips = self.mapped_skips.setdefault((ti.run_id, ti.task_id), {})
+        skips[ti.map_index] = set(targets)
+
+    def skip_in_instances(self):
+        """Skips tasks of the same instance of the group, and tasks elsewhere when
+        all instances say so; Airflow looks for the decision in the wrong place."""
+        if "mapped-branches" not in self.on:
+            return
+        tasks, found = self.drive.scheduler_dag.task_dict, self.drive.instances()
+        for (run_id, branch), skips in self.mapped_skips.items():
+            if run_id != self.drive.run.run_id:
+                continue
+            mine = [ti for ti in found if ti.task_id == branch and ti.state != "removed"]
+            done = {ti.map_index for ti in mine if ti.state == "success"}
+            group = closest(tasks[branch])
+            for ti in found:
+                if ti.state not in (None, "scheduled") or tasks[ti.task_id].is_teardown:
+                    continue
+                votes = [index for index in done if ti.task_id in skips.get(index, ())]
+                inside = tasks[ti.task_id].is_mapped or (group and closest(tasks[ti.task_id]) == group)
+                if (ti.map_index in votes) if inside else len(votes) >= len(mine) > 0:
+                    self.fire("mapped-branches")
+                    ti.state = "skipped"
+        self.drive.session.flush()
+
+    def after_pass(self):
+        """Skips a mapped group without values as a whole."""
+        if "empty-group-at-once" not in self.on:
+            return
+        from airflow.exceptions import NotMapped
+        from airflow.models.expandinput import NotFullyPopulated
+        from airflow.serialization.definitions.mappedoperator import get_mapped_ti_count
+
+        tasks = self.drive.scheduler_dag.task_dict
+        for ti in self.drive.instances():
+            task = tasks[ti.task_id]
+            if ti.state is not None or ti.map_index >= 0 or not closest(task):
+                continue
+            try:
+                count = get_mapped_ti_count(task, ti.run_id, session=self.drive.session)
+            except (NotMapped, NotFullyPopulated):
+                continue
+            if count == 0 and self.fire("empty-group-at-once"):
+                ti.state = "skipped"
         self.drive.session.flush()
 
     def waits_for_source(self, task, run_id, session):
@@ -76,6 +141,12 @@ class Rules:
         above = set(task.upstream_task_ids)
         waits = any(ti.task_id in above and ti.state not in ENDED for ti in self.drive.instances())
         return waits and self.fire("mapped-waits")
+
+
+def closest(task):
+    """The id of the mapped group around a task, None without one."""
+    group = task.get_closest_mapped_task_group()
+    return group and group.group_id
 
 
 ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
