@@ -191,8 +191,9 @@ func (e *evaluation) instance(task, i int, v verdict, why string) {
 		default: // wait
 		}
 	case StateScheduled, StateQueued:
+		begun := e.s.Instances[i].NextTryAt != nil // back from its wait, and not claimed yet
 		switch {
-		case e.skipped(task, i):
+		case e.skipped(task, i) && !begun:
 			e.set(i, StateSkipped, "a branch or short circuit skips it")
 		case stopped:
 			e.set(i, StateSkipped, "fail_fast: another task failed")

@@ -2,6 +2,7 @@ package dag_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,6 +47,22 @@ func TestSkipListCountsOnlyAfterSuccess(t *testing.T) {
 	w := newWorld(branchDAG(dag.AllSuccess)).set(map[string]dag.State{"branch": dag.StateRunning})
 	w.ti("branch", -1).SkipTasks = []string{"right"}
 	require.Empty(t, changes(w.step(t)))
+}
+
+// right waits for a retry when the branch decides against it: it has begun, and
+// goes on, also between its wait and its next attempt.
+func TestABranchDoesNotSkipWhatHasBegun(t *testing.T) {
+	t.Parallel()
+	for _, state := range []dag.State{dag.StateUpForRetry, dag.StateUpForReschedule, dag.StateScheduled, dag.StateQueued} {
+		w := newWorld(branchDAG(dag.AllDone)).set(map[string]dag.State{"branch": dag.StateSuccess, "left": dag.StateSuccess, "right": state})
+		w.ti("branch", -1).SkipTasks = []string{"right"}
+		due := noon.Add(-time.Second)
+		w.ti("right", -1).NextTryAt = &due
+		for range 2 {
+			w.step(t)
+		}
+		require.Contains(t, []dag.State{dag.StateScheduled, dag.StateQueued}, w.ti("right", -1).State, "from %s", state)
+	}
 }
 
 func TestClearedTaskIsSkippedAgainWithoutTheBranchRunningAgain(t *testing.T) {

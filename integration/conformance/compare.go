@@ -40,10 +40,12 @@ func sortInstances(list []*dag.TaskInstance) {
 // compareEndings compares the state of a run and of every instance in it, and
 // how often each was tried. Two things are alike though they are counted in
 // another way: a mapped task that ends before it is expanded has one instance
-// in Airlock, and one for each literal value in Airflow; and an empty task has
-// no attempt in Airlock, and one that nobody made in Airflow.
+// in Airlock, and one for each literal value in Airflow, or for each that it had
+// before it was cleared; and an empty task has no attempt in Airlock, and one
+// that nobody made in Airflow.
 func compareEndings(id string, script map[string]*step, ours, theirs *ending) []difference {
 	ours, theirs = foldUnexpanded(ours, theirs), foldUnexpanded(theirs, ours)
+	ours = foldCleared(ours, theirs)
 	var out []difference
 	if ours.Run != theirs.Run {
 		out = append(out, difference{DagID: id, Part: "states", What: "run", Airlock: ours.Run, Airflow: theirs.Run})
@@ -91,6 +93,20 @@ func foldUnexpanded(e, other *ending) *ending {
 			continue
 		}
 		out.States[k], out.Tries[k] = s, e.Tries[k]
+	}
+	return out
+}
+
+// foldCleared gives ours without the instances that Airlock has taken back into
+// one when a mapped task was cleared together with its source.
+func foldCleared(ours, theirs *ending) *ending {
+	out := &ending{Run: ours.Run, States: map[string]string{}, Tries: ours.Tries}
+	for k, s := range ours.States {
+		_, both := theirs.States[k]
+		_, one := ours.States[taskOf(k)+"[-1]"]
+		if s != "removed" || both || !one {
+			out.States[k] = s
+		}
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func (r *drive) toTheEnd(asAirflow bool) ending {
 		var running []*dag.TaskInstance
 		for i := range r.s.Instances {
 			if ti := &r.s.Instances[i]; ti.State == dag.StateScheduled {
-				ti.State, ti.TryNumber, ready = dag.StateRunning, ti.TryNumber+1, true
+				ti.State, ti.TryNumber, ti.NextTryAt, ready = dag.StateRunning, ti.TryNumber+1, nil, true
 				running = append(running, ti)
 			}
 		}
@@ -225,7 +225,9 @@ func (r *drive) attempt(ti *dag.TaskInstance) {
 	if r.asAirflow && ti.MapIndex < 0 {
 		r.skip(result.SkipTasks)
 	}
-	ti.NextTryAt = nil // every retry is due at once
+	if result.NextTryAt != nil {
+		ti.NextTryAt = &r.now // every retry is due at once
+	}
 	switch result.State {
 	case dag.StateUpForRetry:
 		ti.FailureCount++
@@ -244,7 +246,7 @@ func (r *drive) attempt(ti *dag.TaskInstance) {
 func (r *drive) skip(ids []string) {
 	for i := range r.s.Instances {
 		ti := &r.s.Instances[i]
-		if contains(ids, ti.TaskID) && (ti.State == dag.StateNone || ti.State == dag.StateScheduled) {
+		if contains(ids, ti.TaskID) && (ti.State == dag.StateNone || ti.State == dag.StateScheduled) && ti.NextTryAt == nil {
 			ti.State = dag.StateSkipped
 		}
 	}

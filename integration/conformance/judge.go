@@ -55,6 +55,16 @@ func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers m
 	return again
 }
 
+// shapedBy is the rule that makes the two readings of a file alike.
+func shapedBy(d *dag.DAG) string {
+	for i := range d.Tasks {
+		if t := &d.Tasks[i]; t.Mapped() && t.WaitForDownstream {
+			return "wait-implies-past"
+		}
+	}
+	return "groups-as-written"
+}
+
 // pacedBy tells whether a run with this script ends differently at Airlock's own pace.
 func pacedBy(d *dag.DAG, c *dagCase, script map[string]*step) bool {
 	other := *c
@@ -114,7 +124,7 @@ func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers
 		diffs := compareEndings(c.DagID, c.Script, &ours, theirs.States)
 		if len(diffs) == 0 {
 			if c.shaped {
-				theirs.States.Fired = append(theirs.States.Fired, "groups-as-written")
+				theirs.States.Fired = append(theirs.States.Fired, shapedBy(d))
 			}
 			rep.explain(theirs.States.Fired)
 			continue

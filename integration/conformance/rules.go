@@ -20,6 +20,7 @@ func namedRules() []rule {
 		{"dates-leave-out", "a task whose own dates leave it out of a run is removed there and counts in no number; in Airflow the run has no such instance, and what depends on it waits until the run is deadlocked"},
 		{"mapped-branches", "a branch or short circuit in a mapped group skips tasks of its own instance, and tasks elsewhere when all its instances say so; Airflow since 3.2 looks for the decision in the wrong place and skips nothing (apache/airflow#67265)"},
 		{"empty-group-at-once", "a mapped group without values is skipped as a whole, at once; Airflow asks the trigger rule of each of its tasks first"},
+		{"wait-implies-past", "wait_for_downstream of a mapped task switches depends_on_past on, as it does for any other task; Airflow forgets it there, so that the key has no effect"},
 		{"wall-steps", "a cron text that covers every hour of certain days only has its ticks at those days' hours in every season: Airflow carries the elapsed time of such a step over a change of the clocks, and ticks an hour off"},
 		{"no-tick-lost", "several ticks that fall into the gap of a spring change all run, each moved forward; Airflow runs the first and loses the rest"},
 		{"groups-as-written", "who depends on a group depends on the ends that it has when everything inside is wired; dag-factory wires in the order of the file, and takes those that it has by then too"},

@@ -23,6 +23,7 @@ class Drive:
         self.rules = Rules(self, case.get("rules") or ())
         self.scheduler_dag = scheduler_dag(dag)
         self.poked = {}  # how often a sensor's try has looked
+        self.waiting = {}  # by run, instances that wait, or come back from it
         self.store(bundle)
         self.begin()
 
@@ -91,15 +92,19 @@ class Drive:
 
         before = self.signature()
         for _ in range(MAX_ROUNDS):
-            self.rules.before_pass()
+            self.rules.skip_in_instances()
             self.session.expire_all()
             ready, _ = self.run.update_state(session=self.session, execute_callbacks=False)
             self.run.schedule_tis(ready, session=self.session)
             self.session.flush()
             self.rules.after_pass()
             after = self.signature()
-            if self.run.state != DagRunState.RUNNING or after == before:
+            if self.run.state != DagRunState.RUNNING:
                 return
+            if after == before:
+                if not self.rules.stop_the_rest():
+                    return
+                after = self.signature()
             before = after
 
     def signature(self):
@@ -115,10 +120,13 @@ class Drive:
         if ti.state != "running":
             return  # fail_fast ended it meanwhile
         plan = self.script[ti.task_id]
+        waiting = self.waiting.setdefault(ti.run_id, set())
+        waiting.discard((ti.task_id, ti.map_index))
         if ti.try_number > 1:
             self.forget(ti)
         if self.waits(ti, plan):
             ti.state = "up_for_reschedule"
+            waiting.add((ti.task_id, ti.map_index))
             self.session.flush()
             return
         outcomes = plan["outcomes"].get(str(ti.map_index)) or plan["outcomes"]["-1"]
@@ -139,6 +147,10 @@ class Drive:
             return False
         self.poked[key] = self.poked.get(key, 0) + 1
         return True
+
+    def begun(self, ti):
+        """Whether an instance is back from its wait for a retry or another look."""
+        return (ti.task_id, ti.map_index) in self.waiting.get(self.run.run_id, ())
 
     def forget(self, ti):
         """What a worker does first: it deletes what an earlier try has left."""
@@ -224,6 +236,7 @@ class Drive:
 
         if outcome == "fail" and _is_eligible_to_retry(ti.state, ti.try_number, ti.max_tries):
             ti.state = "up_for_retry"
+            self.waiting[ti.run_id].add((ti.task_id, ti.map_index))
             return
         ti.state = "failed"
         self.session.flush()
@@ -281,6 +294,7 @@ class Campaign(Drive):
 
         tasks = cleared_together(self.scheduler_dag, what)
         for name in what["runs"]:
+            self.waiting.pop(name, None)
             self.scheduler_dag.clear(
                 task_ids=tasks, run_id=name, only_failed=what["only_failed"], dag_run_state=DagRunState.RUNNING, session=self.session
             )

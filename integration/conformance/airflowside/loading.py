@@ -24,6 +24,10 @@ def from_yaml(path, extras, rules=()):
         dags = _DagFactory(config_dict=config).build_dags()
     for dag_id, dag in dags.items():
         finish(dag, extras.get(dag_id, {}))
+        if "wait-implies-past" in rules:
+            for task in dag.tasks:
+                if task.is_mapped and task.partial_kwargs.get("wait_for_downstream"):
+                    task.partial_kwargs["depends_on_past"] = True
     return dags
 
 

@@ -50,7 +50,7 @@ class Rules:
             tasks = [t for t in tasks if t not in teardowns]
         if every and self.fire("skips-reach-mapped"):
             tasks = tasks + every
-        for rule, states in (("ended-stays-ended", ("upstream_failed", "removed")), ("retry-goes-on", ("up_for_retry",))):
+        for rule, states in (("ended-stays-ended", ("upstream_failed", "removed")), ("retry-goes-on", WAITING)):
             kept = [
                 (ti.task_id, ti.map_index)
                 for ti in self.drive.instances()
@@ -68,22 +68,24 @@ class Rules:
             self.stopped_by.setdefault(ti.run_id, set()).add(ti.task_id)
         return True
 
-    def before_pass(self):
+    def stop_the_rest(self):
         """After a failure under fail_fast, skips what has not begun and does not
-        depend on the failed task; that which does is upstream_failed by its rule,
-        and running instances end as they do."""
-        self.skip_in_instances()
+        depend on the failed task; that which does is upstream_failed by its rule
+        when all has settled, and running instances end as they do. Tells whether it
+        changed anything."""
         failed = self.stopped_by.get(self.drive.run.run_id)
         if not failed:
-            return
+            return False
+        changed = False
         tasks = self.drive.scheduler_dag.task_dict
         below = set().union(*(tasks[t].get_flat_relative_ids(upstream=False) for t in failed))
         for ti in self.drive.instances():
             begun = ti.state not in (None, "scheduled", "queued", "up_for_retry")
             if begun or tasks[ti.task_id].is_teardown or (ti.state is None and ti.task_id in below):
                 continue
-            ti.state = "skipped"
+            ti.state, changed = "skipped", True
         self.drive.session.flush()
+        return changed
 
     def decided(self, ti, targets):
         """Notes what an instance of a mapped branch or short circuit skips, or of
@@ -104,7 +106,7 @@ class Rules:
             done = {ti.map_index for ti in mine if ti.state == "success"}
             group = closest(tasks[branch])
             for ti in found:
-                if ti.state not in (None, "scheduled") or tasks[ti.task_id].is_teardown:
+                if ti.state not in (None, "scheduled") or self.drive.begun(ti) or tasks[ti.task_id].is_teardown:
                     continue
                 votes = [index for index in done if ti.task_id in skips.get(index, ())]
                 inside = tasks[ti.task_id].is_mapped or (group and closest(tasks[ti.task_id]) == group)
@@ -149,6 +151,7 @@ def closest(task):
     return group and group.group_id
 
 
+WAITING = ("up_for_retry", "up_for_reschedule")
 ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
@@ -187,7 +190,7 @@ def patch_skipping():
     def statuses(self, ti, dep_context, *, session):
         if ti.task.is_teardown and "teardowns-run" in Expansion.rules.on:
             return iter(())
-        if ti.state != "up_for_retry" or "retry-goes-on" not in Expansion.rules.on:
+        if ti.state not in WAITING or "retry-goes-on" not in Expansion.rules.on:
             return original(self, ti, dep_context, session=session)
         if any(not s.passed for s in original(self, Untouched(ti), dep_context, session=session)):
             Expansion.rules.fire("retry-goes-on")
