@@ -57,6 +57,8 @@ type LetterFilter struct {
 	UpTo  int64 `json:"-"`
 	// Drain is the drain that replayed the letter last.
 	Drain string `json:"-"`
+	// ExpiresBy bounds expires_at: not after this instant.
+	ExpiresBy *time.Time `json:"-"`
 }
 
 // LetterGroup counts the letters of one fingerprint: one failure, however many
@@ -76,7 +78,14 @@ type LetterGroup struct {
 	Statuses map[LetterStatus]int `json:"statuses"`
 	// LastID is the id of the newest letter.
 	LastID int64 `json:"last_id"`
+	// Back counts the letters that a replay brought back and that are open again,
+	// BackShare is their share of all.
+	Back      int     `json:"came_back"`
+	BackShare float64 `json:"came_back_share"`
 }
+
+// Open counts the letters that wait for a decision.
+func (g LetterGroup) Open() int { return g.Statuses[LetterSealed] + g.Statuses[LetterQuarantined] }
 
 // ClearRequest asks to run instances of one run again. The caller has already
 // turned "with downstream" and "with upstream" into TaskIDs, because that needs

@@ -34,7 +34,7 @@ type Desk struct {
 // by the state database and the targets' ledgers alone.
 func (a *App) NewDesk(probing bool) *Desk {
 	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}}
-	set := replay.Probes{Effects: p}
+	set := replay.Probes{Effects: p, Poison: p}
 	if probing {
 		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.connections), capability(p.machine)}
 	}
@@ -224,6 +224,22 @@ func (p *probes) forget(id string, err error) {
 		_ = t.db.Close()
 		*t = target{trouble: fmt.Sprintf("connection %s cannot be used: %v", id, err), at: p.a.o.Clock.Now()}
 	}
+}
+
+// Poisoned implements replay.Poison: a media input that failed too often, in
+// whichever task, is not opened again before somebody releases it.
+func (p *probes) Poisoned(ctx context.Context, c *dag.ReplayCase) (string, error) {
+	hash, limit := c.Letter.AssetSHA256, p.a.o.Config.Worker.MaxInputFailures
+	if hash == "" || limit == 0 {
+		return "", nil
+	}
+	return p.once("input "+hash, func() (string, error) {
+		inputs, err := p.a.store.MediaInputs(ctx, dag.MediaInputFilter{Hashes: []string{hash}, Limit: 1})
+		if err != nil || len(inputs) == 0 || !inputs[0].Poisoned(limit) {
+			return "", err
+		}
+		return fmt.Sprintf("its input failed %d times in all tasks together, the limit is %d", inputs[0].Failures, limit), nil
+	})
 }
 
 // step tells whether the letter's step can be run at all.

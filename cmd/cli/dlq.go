@@ -19,6 +19,14 @@ type dlqCmd struct {
 	Replay dlqReplayCmd `cmd:"" help:"Put dead letters back to work; without --apply only show what would be done."`
 	Drains dlqDrainsCmd `cmd:"" help:"List replays: what they select, how far they are, what came of them."`
 	Resume dlqResumeCmd `cmd:"" help:"Go on with a replay that was stopped, paused or killed."`
+
+	Edit       dlqEditCmd       `cmd:"" help:"Give a letter another payload; the old one and the difference are kept."`
+	Quarantine dlqQuarantineCmd `cmd:"" help:"Put letters aside: no replay takes them until they are released."`
+	Release    dlqReleaseCmd    `cmd:"" help:"Take letters out of quarantine; their returns are counted anew."`
+	Resolve    dlqResolveCmd    `cmd:"" help:"Close letters that were settled by other means."`
+	Export     dlqExportCmd     `cmd:"" help:"Write letters to a file, one JSON object on each line."`
+	Import     dlqImportCmd     `cmd:"" help:"Bring letters back from such a file."`
+	Expire     dlqExpireCmd     `cmd:"" help:"Close letters whose time is over, and tell which expire within 48 hours."`
 }
 
 // letterMatch are the flags that say which letters are meant.
@@ -117,11 +125,19 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 }
 
 type dlqShowCmd struct {
-	ID int64 `arg:"" name:"id" help:"The letter's id."`
+	ID      int64 `arg:"" name:"id" help:"The letter's id."`
+	Payload bool  `help:"Only the payload, as JSON."`
 	outputFlag
 }
 
-// Run shows a letter with everything in it.
+// letterShown is a letter with its history, as it is shown.
+type letterShown struct {
+	dag.DeadLetter
+	Decisions []dag.LetterDecision `json:"decisions"`
+	Edits     []dag.LetterEdit     `json:"edits"`
+}
+
+// Run shows a letter with everything in it and all that was decided about it.
 func (c dlqShowCmd) Run(ctx context.Context, s *session) error {
 	st, err := s.store(ctx)
 	if err != nil {
@@ -134,7 +150,46 @@ func (c dlqShowCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := printPairs(s.env.Stdout, c.Output, l, []pair{
+	if c.Payload {
+		return printValue(s.env.Stdout, "json", l.Payload)
+	}
+	shown := letterShown{DeadLetter: l}
+	if shown.Decisions, err = st.LetterDecisions(ctx, c.ID); err != nil {
+		return err
+	}
+	if shown.Edits, err = st.LetterEdits(ctx, c.ID); err != nil {
+		return err
+	}
+	if err := printPairs(s.env.Stdout, c.Output, shown, letterPairs(l)); err != nil {
+		return err
+	}
+	if c.Output != "table" {
+		return nil
+	}
+	if len(shown.Decisions) > 0 {
+		if err := printRows(s.env.Stdout, "table", shown.Decisions,
+			col("decided_at", func(d dag.LetterDecision) any { return d.DecidedAt }),
+			col("decision", func(d dag.LetterDecision) any { return string(d.Decision) }),
+			col("drain", func(d dag.LetterDecision) any { return d.DrainID }),
+			col("actor", func(d dag.LetterDecision) any { return d.Actor }),
+			col("reason", func(d dag.LetterDecision) any { return d.Reason }),
+		); err != nil {
+			return err
+		}
+	}
+	for _, e := range shown.Edits {
+		fmt.Fprintf(s.env.Stdout, "edited at %s by %s: %s\n", cellText(e.EditedAt), e.Actor, e.Reason)
+		printDiff(s.env.Stdout, e.Diff)
+	}
+	if l.StackTrace == "" {
+		return nil
+	}
+	_, err = io.WriteString(s.env.Stdout, "\n"+strings.TrimRight(l.StackTrace, "\n")+"\n")
+	return err
+}
+
+func letterPairs(l dag.DeadLetter) []pair {
+	return []pair{
 		{"id", l.ID},
 		{"job_id", l.JobID},
 		{"logical_date", l.LogicalDate},
@@ -153,14 +208,7 @@ func (c dlqShowCmd) Run(ctx context.Context, s *session) error {
 		{"asset_sha256", l.AssetSHA256},
 		{"original_payload_hash", l.OriginalPayloadHash},
 		{"payload", l.Payload},
-	}); err != nil {
-		return err
 	}
-	if c.Output != "table" || l.StackTrace == "" {
-		return nil
-	}
-	_, err = io.WriteString(s.env.Stdout, "\n"+strings.TrimRight(l.StackTrace, "\n")+"\n")
-	return err
 }
 
 type dlqStatsCmd struct {
@@ -189,6 +237,9 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 		col("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
 		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
 		col("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
+		col("open", func(g dag.LetterGroup) any { return g.Open() }),
+		col("came_back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f %%", 100*g.BackShare) }),
+		col("first_enqueued_at", func(g dag.LetterGroup) any { return g.First }),
 		col("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
 		col("last_id", func(g dag.LetterGroup) any { return g.LastID }),
 		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),

@@ -36,7 +36,7 @@ func TestQuestionsOfTheManual(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, columns, 27)
+		require.Len(t, columns, 29)
 		_, err := s.DB().Reader().ExecContext(t.Context(), "SELECT "+strings.Join(columns, ", ")+" FROM dead_letter")
 		require.NoError(t, err)
 	})

@@ -96,6 +96,9 @@ func letterCondition(f dag.LetterFilter) condition {
 		c.add("id <= ?", f.UpTo)
 	}
 	c.eq("drain_id", f.Drain)
+	if f.ExpiresBy != nil {
+		c.add("expires_at <= ?", dialect.Stamp(*f.ExpiresBy))
+	}
 	return c
 }
 
@@ -140,9 +143,10 @@ func (s *Store) LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.Lett
 		First       dialect.Time `db:"first_at"`
 		Last        dialect.Time `db:"last_at"`
 		LastID      int64        `db:"last_id"`
+		Back        int          `db:"back"`
 	}
 	err := s.db.Reader().SelectContext(ctx, &rows, `SELECT fingerprint, status, COUNT(*) AS n, MIN(enqueued_at) AS first_at, MAX(enqueued_at) AS last_at,
- MAX(id) AS last_id FROM dead_letter`+c.where()+" GROUP BY fingerprint, status", c.args...)
+ MAX(id) AS last_id, SUM(CASE WHEN return_count > 0 THEN 1 ELSE 0 END) AS back FROM dead_letter`+c.where()+" GROUP BY fingerprint, status", c.args...)
 	if err != nil {
 		return nil, fmt.Errorf("count dead letters: %w", err)
 	}
@@ -156,6 +160,10 @@ func (s *Store) LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.Lett
 		g.Count += r.N
 		g.Statuses[dag.LetterStatus(r.Status)] += r.N
 		g.LastID = max(g.LastID, r.LastID)
+		if open := dag.LetterStatus(r.Status); open == dag.LetterSealed || open == dag.LetterQuarantined {
+			g.Back += r.Back
+		}
+		g.BackShare = float64(g.Back) / float64(g.Count)
 		if r.First.Time.Before(g.First) {
 			g.First = r.First.Time
 		}
