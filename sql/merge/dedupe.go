@@ -18,6 +18,11 @@ func (b *batch) dupTable() string {
 // dedupe leaves one row for each key: the newest by version, of equal ones the
 // last of the source.
 func (b *batch) dedupe(ctx context.Context) error {
+	certain := !b.load.keys.unsure
+	b.load.keys = nil // its memory is not needed any more
+	if certain {
+		return nil
+	}
 	order := ""
 	if b.p.version != "" {
 		order = dialect.Quote(b.p.version) + " DESC, "

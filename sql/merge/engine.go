@@ -168,7 +168,7 @@ func (b *batch) fill(ctx context.Context) error {
 		return err
 	}
 	b.bad = &badRows{p: b.p, conn: b.conn, limit: spec.BadRows.Max}
-	b.load = newLoader(b.p, b.conn, b.bad)
+	b.load = newLoader(b.p, newStager(ctx, b.p, b.conn, b.bad), spec.BadRows.Max)
 	b.job.logf("reading %s", b.job.Source.Describe())
 	if err := b.load.load(ctx, reader, b.job.Progress); err != nil {
 		if errors.Is(err, errTooMany) {

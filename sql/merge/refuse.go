@@ -26,15 +26,15 @@ const signalled = 1644
 
 // bisect puts the good rows of a refused INSERT into the stage and finds the
 // bad ones.
-func (l *loader) bisect(ctx context.Context, args []any) error {
-	width := systemCols + len(l.p.cols)
+func (s *stager) bisect(ctx context.Context, args []any, origins []origin) error {
+	width := systemCols + len(s.p.cols)
 	n := len(args) / width
 	if n > 1 {
 		mid := n / 2 * width
 		for _, half := range [][]any{args[:mid], args[mid:]} {
-			_, err := l.conn.ExecContext(ctx, l.insertSQL(len(half)/width), half...)
+			_, err := s.conn.ExecContext(ctx, s.insertSQL(len(half)/width), half...)
 			if isRowFault(err) {
-				err = l.bisect(ctx, half)
+				err = s.bisect(ctx, half, origins)
 			}
 			if err != nil {
 				return err
@@ -42,7 +42,7 @@ func (l *loader) bisect(ctx context.Context, args []any) error {
 		}
 		return nil
 	}
-	_, err := l.conn.ExecContext(ctx, l.insertSQL(1), args...)
+	_, err := s.conn.ExecContext(ctx, s.insertSQL(1), args...)
 	if !isRowFault(err) {
 		return err
 	}
@@ -54,38 +54,38 @@ func (l *loader) bisect(ctx context.Context, args []any) error {
 	src, _ := args[1].(int64)
 	seq, _ := args[0].(int64)
 	line, _ := args[2].(int64)
-	f, ferr := l.blame(ctx, args, err)
+	f, ferr := s.blame(ctx, args, err)
 	if ferr != nil {
 		return ferr
 	}
-	parts := make([]string, len(l.p.keys))
-	for i, k := range l.p.keys {
+	parts := make([]string, len(s.p.keys))
+	for i, k := range s.p.keys {
 		parts[i] = storedText(args[systemCols+k.at])
-		if len(l.p.keys) > 1 {
+		if len(s.p.keys) > 1 {
 			parts[i] = k.target + "=" + parts[i]
 		}
 	}
-	return l.bad.add(ctx, badRow{seq: seq, source: l.sources[src], line: line, offset: offset, key: keyText(strings.Join(parts, ", ")), raw: string(raw), fault: f, layout: l.layouts[l.sources[src]]})
+	return s.bad.add(ctx, badRow{seq: seq, source: origins[src].name, line: line, offset: offset, key: keyText(strings.Join(parts, ", ")), raw: string(raw), fault: f, layout: origins[src].layout})
 }
 
 // blame finds the column that the database refuses, by trying each alone.
-func (l *loader) blame(ctx context.Context, args []any, cause error) (row.Fault, error) {
+func (s *stager) blame(ctx context.Context, args []any, cause error) (row.Fault, error) {
 	f := row.Fault{Code: row.Rejected, Message: cause.Error()}
 	empty := append([]any(nil), args...)
-	for i := range l.p.cols {
+	for i := range s.p.cols {
 		empty[systemCols+i] = nil
 	}
 	empty[4] = nil
-	if _, err := l.conn.ExecContext(ctx, l.insertSQL(1), empty...); err != nil {
+	if _, err := s.conn.ExecContext(ctx, s.insertSQL(1), empty...); err != nil {
 		if isRowFault(err) {
 			return f, nil
 		}
 		return f, err
 	}
-	for i := range l.p.cols {
-		_, err := l.conn.ExecContext(ctx, "UPDATE "+l.p.stage()+" SET "+dialect.Quote(l.p.cols[i].Name)+" = ? WHERE airlock_seq = ?", args[systemCols+i], args[0])
+	for i := range s.p.cols {
+		_, err := s.conn.ExecContext(ctx, "UPDATE "+s.p.stage()+" SET "+dialect.Quote(s.p.cols[i].Name)+" = ? WHERE airlock_seq = ?", args[systemCols+i], args[0])
 		if isRowFault(err) {
-			f.Column, f.Message = l.p.cols[i].Name, err.Error()
+			f.Column, f.Message = s.p.cols[i].Name, err.Error()
 			break
 		}
 		if err != nil {
@@ -95,6 +95,6 @@ func (l *loader) blame(ctx context.Context, args []any, cause error) (row.Fault,
 	if f.Column == "" {
 		f.Code = row.RowTooLarge
 	}
-	_, err := l.conn.ExecContext(ctx, "DELETE FROM "+l.p.stage()+" WHERE airlock_seq = ?", args[0])
+	_, err := s.conn.ExecContext(ctx, "DELETE FROM "+s.p.stage()+" WHERE airlock_seq = ?", args[0])
 	return f, err
 }

@@ -9,125 +9,160 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jmoiron/sqlx"
-
-	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/row"
 	"github.com/airlock-dag/airlock/sql/merge/source"
 )
 
-// Sizes of one INSERT into the stage.
-const (
-	stageRows  = 500
-	stageBytes = 1 << 20
-	systemCols = 5 // seq, src, line, off, raw
-)
-
-// loader fills the stage from the source.
+// loader reads the source, checks its rows and hands them to the stager.
 type loader struct {
-	p    *plan
-	conn *sqlx.Conn
+	p *plan
+	w *stager
 	// sources are the names of what was read; the stage keeps their number.
 	sources []string
 	place   map[string]int64
+	origins []origin
 	// layouts are those of the sources by name, read from the reader.
 	layouts map[string]string
 	reader  source.Reader
-
-	perInsert int
-	full      *sqlx.Stmt
-	args      []any
-	rows      int
-	bytes     int
-
-	bad *badRows
+	next    *load
+	// limit is the number of bad rows that is one too many, -1 for none; faults
+	// counts those that reading found.
+	limit, faults int64
 	// read counts rows; marks are their watermarks.
 	read   int64
 	marks  marks
+	keys   *distinct
 	values []any
 	// byName finds converted values for checks.
 	byName map[string]int
 }
 
-func newLoader(p *plan, conn *sqlx.Conn, bad *badRows) *loader {
-	l := &loader{p: p, conn: conn, place: map[string]int64{}, layouts: map[string]string{}, bad: bad, values: make([]any, len(p.cols)), byName: map[string]int{}}
+func newLoader(p *plan, w *stager, limit int64) *loader {
+	l := &loader{p: p, w: w, place: map[string]int64{}, layouts: map[string]string{}, limit: limit, values: make([]any, len(p.cols)), byName: map[string]int{}}
 	l.marks = marks{order: order{kind: p.markKind, tie: p.tieKind}, chunk: int64(p.spec.Chunk)}
-	width := systemCols + len(p.cols)
-	l.perInsert = max(1, min(stageRows, 30000/width))
-	if p.db.IsSQLite() {
-		l.perInsert = max(1, min(100, 30000/width))
-	}
+	l.keys = newDistinct(p)
 	for i := range p.cols {
 		l.byName[p.cols[i].Name] = i
 	}
 	return l
 }
 
-// load reads the source to its end.
+// load reads the source to its end. What was read is written meanwhile.
 func (l *loader) load(ctx context.Context, r source.Reader, progress func(int64)) error {
-	defer func() {
-		if l.full != nil {
-			_ = l.full.Close()
-		}
-	}()
+	defer l.w.close()
 	l.reader = r
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	in, free := make(chan *load, 1), make(chan *load, 3)
+	for range cap(free) {
+		free <- &load{}
+	}
+	written := make(chan error, 1)
+	go func() {
+		err := l.w.run(ctx, in, free)
+		if err != nil {
+			stop(err)
+			for range in { // the reader may be about to hand one over
+				continue
+			}
+		}
+		written <- err
+	}()
+	l.next = <-free
+	err := l.readAll(ctx, in, free, progress)
+	if err == nil || errors.Is(err, errTooMany) {
+		if handErr := l.hand(ctx, in, nil); err == nil {
+			err = handErr
+		}
+	}
+	close(in)
+	if writeErr := <-written; writeErr != nil {
+		return writeErr
+	}
+	if err == nil && progress != nil {
+		progress(l.read)
+	}
+	return err
+}
+
+func (l *loader) readAll(ctx context.Context, in chan<- *load, free <-chan *load, progress func(int64)) error {
 	for {
-		rec, err := r.Next(ctx)
+		rec, err := l.reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
 		l.read++
-		if err := l.take(ctx, rec); err != nil {
+		if err := l.take(rec); err != nil {
 			return err
+		}
+		if n := l.next; n.rows >= l.w.perLoad || n.bytes >= stageBytes {
+			if err := l.hand(ctx, in, free); err != nil {
+				return err
+			}
 		}
 		if progress != nil && l.read%10000 == 0 {
 			progress(l.read)
 		}
 	}
-	if err := l.flush(ctx); err != nil {
-		return err
-	}
-	if progress != nil {
-		progress(l.read)
-	}
-	return l.bad.flush(ctx)
 }
 
-// take checks a record and puts it into the stage or among the bad rows.
-func (l *loader) take(ctx context.Context, rec *row.Record) error {
+// hand gives the load over and takes a free one, none when free is nil.
+func (l *loader) hand(ctx context.Context, in chan<- *load, free <-chan *load) error {
+	l.next.origins = l.origins
+	select {
+	case in <- l.next:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if free == nil {
+		return nil
+	}
+	select {
+	case l.next = <-free:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// take checks a record and adds it to the load.
+func (l *loader) take(rec *row.Record) error {
 	f := rec.Fault
 	if f == nil {
 		f = l.convert(rec)
 	}
 	l.advance(rec, f)
+	l.next.bytes += 2*len(rec.Raw) + 16*len(l.values)
 	if f != nil {
-		return l.bad.add(ctx, badRow{
+		l.next.bad = append(l.next.bad, badRow{
 			seq: l.read, source: rec.Source, line: rec.Line, offset: rec.Offset, key: l.rowKey(rec), raw: rec.Raw, fault: *f,
 			layout: l.layout(rec, f),
 		})
+		if l.faults++; l.limit >= 0 && l.faults > l.limit {
+			return errTooMany
+		}
+		return nil
 	}
 	src, ok := l.place[rec.Source]
 	if !ok {
 		src = int64(len(l.sources))
 		l.place[rec.Source] = src
 		l.sources = append(l.sources, rec.Source)
-		l.layout(rec, nil)
+		l.origins = append(l.origins, origin{rec.Source, l.layout(rec, nil)})
 	}
+	l.keys.add(l.values)
 	var offset any
 	if rec.Offset >= 0 {
 		offset = rec.Offset
 	}
-	l.args = append(l.args, l.read, src, rec.Line, offset, []byte(rec.Raw))
-	l.args = append(l.args, l.values...)
-	l.rows++
-	l.bytes += 2*len(rec.Raw) + 16*len(l.values)
-	if l.rows >= l.perInsert || l.bytes >= stageBytes {
-		return l.flush(ctx)
-	}
+	n := l.next
+	n.args = append(n.args, l.read, src, rec.Line, offset, []byte(rec.Raw))
+	n.args = append(n.args, l.values...)
+	n.rows++
 	return nil
 }
 
@@ -291,46 +326,4 @@ func keyText(s string) string {
 		s = string([]rune(s)[:255])
 	}
 	return s
-}
-
-// insertSQL is an INSERT of n rows.
-func (l *loader) insertSQL(n int) string {
-	names := make([]string, 0, systemCols+len(l.p.cols))
-	for _, s := range []string{"airlock_seq", "airlock_src", "airlock_line", "airlock_off", "airlock_raw"} {
-		names = append(names, dialect.Quote(s))
-	}
-	for i := range l.p.cols {
-		names = append(names, dialect.Quote(l.p.cols[i].Name))
-	}
-	return "INSERT INTO " + l.p.stage() + " (" + strings.Join(names, ", ") + ") VALUES " + dialect.Rows(n, len(names))
-}
-
-func (l *loader) flush(ctx context.Context) error {
-	if l.rows == 0 {
-		return nil
-	}
-	err := l.insert(ctx)
-	if isRowFault(err) {
-		err = l.bisect(ctx, l.args)
-	}
-	if err != nil {
-		return fmt.Errorf("fill the stage: %w", err)
-	}
-	l.args, l.rows, l.bytes = l.args[:0], 0, 0
-	return nil
-}
-
-func (l *loader) insert(ctx context.Context) error {
-	if l.rows != l.perInsert {
-		_, err := l.conn.ExecContext(ctx, l.insertSQL(l.rows), l.args...)
-		return err
-	}
-	if l.full == nil {
-		var err error
-		if l.full, err = l.conn.PreparexContext(ctx, l.insertSQL(l.perInsert)); err != nil {
-			return err
-		}
-	}
-	_, err := l.full.ExecContext(ctx, l.args...)
-	return err
 }
