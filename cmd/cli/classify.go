@@ -16,6 +16,8 @@ type classifyCmd struct {
 	OOM        bool   `name:"oom" help:"The kernel ended the process for memory."`
 	Stderr     string `placeholder:"TEXT" help:"The end of what the process wrote."`
 	StderrFile string `name:"stderr-file" placeholder:"FILE" help:"A file with it; - for the standard input."`
+	FFmpegLog  string `name:"ffmpeg-log" placeholder:"FILE" help:"A file with what ffmpeg wrote, read by the tables of the media steps; - for the standard input."`
+	FFmpeg     string `name:"ffmpeg-version" placeholder:"N" help:"The release that wrote it (7.1); found in the file where it stands there, else all are tried."`
 	HTTP       int    `name:"http" placeholder:"STATUS" help:"The status of an HTTP answer."`
 	RetryAfter string `name:"retry-after" placeholder:"TEXT" help:"Its Retry-After header."`
 	MySQL      int    `name:"mysql" xor:"engine" placeholder:"N" help:"MySQL's error number."`
@@ -47,10 +49,18 @@ func (c classifyCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	te, why := classify(evidence, task)
+	if c.FFmpegLog != "" {
+		if te, why, err = c.classifyFFmpeg(evidence, task); err != nil {
+			return err
+		}
+	}
 	result := classified{TaskError: te, RetryAfter: te.RetryAfter.Seconds(), Retried: te.Class == dag.ClassTransient, Why: why}
 	next := "sealed at once"
 	if result.Retried {
 		next = "retried while its budget lasts"
+	}
+	if te.Class == "" {
+		next = "not decided yet"
 	}
 	return printPairs(s.env.Stdout, c.Output, result, []pair{
 		{"error_class", string(te.Class)},
@@ -100,8 +110,15 @@ func (c classifyCmd) evidence(s *session) (fault.Evidence, error) {
 		}
 		e.Stderr = string(content)
 	}
-	if e.ExitCode == nil && e.Signal == "" && e.Stderr == "" && e.HTTPStatus == 0 && e.SQLError == 0 {
-		return e, wrong("classify", "give --exit-code, --signal, --stderr, --http, --mysql, --mariadb or --sqlite", "nothing is said of the failure")
+	if c.FFmpegLog != "" {
+		content, err := s.readFile(c.FFmpegLog)
+		if err != nil {
+			return e, err
+		}
+		e.Stderr = string(content)
+	}
+	if c.FFmpegLog == "" && e.ExitCode == nil && e.Signal == "" && e.Stderr == "" && e.HTTPStatus == 0 && e.SQLError == 0 {
+		return e, wrong("classify", "give --exit-code, --signal, --stderr, --ffmpeg-log, --http, --mysql, --mariadb or --sqlite", "nothing is said of the failure")
 	}
 	if c.ExitCode != nil && (*c.ExitCode < 0 || *c.ExitCode > 255) {
 		return e, wrong("classify", "write 0 to 255; what a signal ended has --signal", "%d is no exit code", *c.ExitCode)

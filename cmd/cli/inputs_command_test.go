@@ -42,6 +42,9 @@ func TestInputsThatFailTooOften(t *testing.T) {
 	require.Equal(t, sealed[0]["asset_sha256"], letter["asset_sha256"])
 	require.InDelta(t, 2, h.list("inputs", "list")[0]["failures"], 0, "who does not open it counts nothing")
 
+	// The desk's poison gate reads the same count: what nobody opens is not put back.
+	require.Regexp(t, `quarantine +│ 2 `, h.ok("dlq", "replay", "--error-code", "TRUNCATED").stdout)
+
 	h.fails(cli.ExitFailed, []string{"no failure is counted"}, "inputs", "release", "0000")
 	require.Contains(t, h.ok("inputs", "release", sealed[0]["asset_sha256"].(string), "--reason", "fetched again").stdout, "released")
 	require.Empty(t, h.list("inputs", "list"))
