@@ -292,6 +292,14 @@ func (s *Scheduler) tell(r dag.ScheduledRun) {
 	if r.Decision.Reason == dag.ReasonTimedOut {
 		s.o.LeaseWake.Signal()
 	}
+	for _, tr := range r.Decision.Transitions {
+		level := slog.LevelDebug // what becomes ready says more when it runs
+		if tr.To.Finished() {
+			level = slog.LevelInfo
+		}
+		s.o.Log.Log(context.Background(), level, "task instance "+string(tr.To),
+			"dag_id", r.Run.DagID, "run_id", r.Run.RunID, "task_id", tr.TaskID, "map_index", tr.MapIndex, "was", string(tr.From), "reason", tr.Reason)
+	}
 	if r.Err != nil || !r.Decision.State.Finished() { // a pass looks at live runs only: this one ended in it
 		return
 	}

@@ -180,6 +180,8 @@ func (w *Worker) start(work context.Context, c dag.Claim, asked time.Duration, x
 		cancel(nil)
 		x.release()
 	}
+	w.o.Log.Info("task instance running", "dag_id", c.DagID, "run_id", c.RunID, "task_id", c.TaskID, "map_index", c.MapIndex,
+		"try", c.TryNumber, "fence", c.Fence, "queue", c.Queue)
 	go func() {
 		in, result := w.attempt(ctx, c)
 		w.results <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/callbacks/command"
@@ -14,6 +15,7 @@ import (
 	"github.com/airlock-dag/airlock/callbacks/webhook"
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/cmd/metrics"
+	"github.com/airlock-dag/airlock/cmd/tracing"
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/crashpoint"
 	"github.com/airlock-dag/airlock/dag/load"
@@ -46,6 +48,8 @@ type Options struct {
 	Environment config.Environment
 	// Operators default to OperatorsFor(Config).
 	Operators *operator.Registry
+	// Version of the program, for traces.
+	Version string
 	// ServeMetrics makes standalone serve metrics at the usual address where the
 	// settings name none.
 	ServeMetrics bool
@@ -60,6 +64,7 @@ type App struct {
 	source   executor.Source
 	load     load.Options
 	observed *observed
+	tracer   *tracing.Tracer // nil where no collector is set
 
 	schedulerWake, workerWake, leaseWake, outboxWake executor.Wake
 }
@@ -85,6 +90,12 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Operators == nil {
 		o.Operators = OperatorsFor(o.Config)
 	}
+	tracer, err := tracing.New(ctx, tracing.Options{
+		Endpoint: o.Config.Traces.OTLPEndpoint, Version: o.Version, Host: hostname(), Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	seen := newObserved()
 	st, err := openStore(ctx, o.Config, o.Log, seen.metrics.Repeated)
 	if err != nil {
@@ -92,7 +103,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	seen.registry.MustRegister(metrics.NewDatabase(st, o.Clock))
 	a := &App{
-		o: o, store: st, observed: seen,
+		o: o, store: st, observed: seen, tracer: tracer,
 		settings:      o.Environment.Over(st),
 		load:          LoadOptions(o.Config, o.Operators, o.LookupEnv, o.Clock),
 		schedulerWake: executor.NewWake(), workerWake: executor.NewWake(), leaseWake: executor.NewWake(), outboxWake: executor.NewWake(),
@@ -174,8 +185,19 @@ func (a *App) Catalog() *executor.Catalog { return a.catalog }
 // Settings are the connections and variables of environment and database.
 func (a *App) Settings() executor.SettingsStore { return a.settings }
 
-// Close closes the state database. The loops must have ended.
-func (a *App) Close() error { return a.store.Close() }
+// flushTimeout bounds how long the end waits for the traces' collector.
+const flushTimeout = 5 * time.Second
+
+// Close closes the state database and sends the last traces. The loops must
+// have ended.
+func (a *App) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if err := a.tracer.Close(ctx); err != nil {
+		a.o.Log.Warn("the last traces were not sent", "error", err)
+	}
+	return a.store.Close()
+}
 
 // notifiers are the receivers of callback events; log is where the log
 // callback writes.

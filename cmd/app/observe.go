@@ -46,6 +46,15 @@ func (a *App) pass(took time.Duration, report dag.ScheduleReport) {
 	now := a.o.Clock.Now()
 	a.observed.beat.Store(&now)
 	a.observed.metrics.Pass(took, report)
+	for _, r := range report.Runs {
+		a.tracer.RunEnded(r, report.Now)
+	}
+}
+
+// taskEnded counts an attempt and traces it.
+func (a *App) taskEnded(c dag.Claim, r dag.Result) {
+	a.observed.metrics.TaskEnded(c, r)
+	a.tracer.TaskEnded(c, r)
 }
 
 // Gatherer gives the metrics of this process.

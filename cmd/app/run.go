@@ -49,7 +49,7 @@ func (a *App) parts(o partOptions) parts {
 		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
 		Wake: a.workerWake, LeaseWake: a.leaseWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
-		OnEnd: a.observed.metrics.TaskEnded,
+		OnEnd: a.taskEnded,
 		Circuits: breaker.NewGuard(breaker.Options{
 			Store: a.store, Clock: a.o.Clock, Rand: a.o.Rand, Log: said, Alerted: a.outboxWake.Signal,
 		}),
@@ -65,7 +65,7 @@ func (a *App) parts(o partOptions) parts {
 			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
 			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
 			Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
-			OnPass: a.pass, OnEnd: a.observed.metrics.TaskEnded, OnStart: a.observed.metrics.RunStarted,
+			OnPass: a.pass, OnEnd: a.taskEnded, OnStart: a.observed.metrics.RunStarted,
 		}),
 		outbox: callbacks.New(callbacks.Options{
 			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,

@@ -111,7 +111,7 @@ func (s *session) open(ctx context.Context, service bool) (*app.App, error) {
 			log = s.log(cfg)
 		}
 		s.app, err = app.New(ctx, app.Options{
-			Config: cfg, Log: log, Clock: s.env.Clock, LookupEnv: s.lookupEnv, Environment: s.environment(), ServeMetrics: true,
+			Config: cfg, Log: log, Clock: s.env.Clock, LookupEnv: s.lookupEnv, Environment: s.environment(), Version: s.env.Version, ServeMetrics: true,
 		})
 		if err != nil {
 			return nil, err

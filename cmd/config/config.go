@@ -42,6 +42,7 @@ type Config struct {
 	Worker    Worker
 	Callbacks Callbacks
 	Metrics   Metrics
+	Traces    Traces
 	Logging   Logging
 	Retention Retention
 }
@@ -115,6 +116,12 @@ type Callbacks struct {
 	// LeaseDuration is how long a killed dispatcher keeps the events that it had
 	// taken from the others; a delivery may take half of it.
 	LeaseDuration time.Duration
+}
+
+// Traces holds the settings of OpenTelemetry traces.
+type Traces struct {
+	// OTLPEndpoint is the collector's address, http://host:4318; empty for none.
+	OTLPEndpoint string
 }
 
 // Metrics holds the settings of what a process tells over HTTP.

@@ -75,6 +75,7 @@ func slots(c *Config) []slot {
 		s("logging", "level", oneOf(&c.Logging.Level, "debug", "info", "warn", "error"), "The least level that is logged: debug, info, warn or error."),
 		s("logging", "format", oneOf(&c.Logging.Format, "text", "json"), "How the process logs: text or json."),
 		s("logging", "folder", (*text)(&c.Logging.Folder), "The folder of task logs."),
+		s("traces", "otlp_endpoint", (*optional)(&c.Traces.OTLPEndpoint), "The OpenTelemetry collector that traces are sent to over HTTP, such as http://localhost:4318; no traces where it is not set."),
 		s("retention", "runs", age(&c.Retention.Runs), "How long finished runs are kept with their tasks, attempts and XComs: never for no limit, 90d, 12h."),
 		s("retention", "attempts", age(&c.Retention.Attempts), "How long attempts that were followed by another one are kept."),
 		s("retention", "events", age(&c.Retention.Events), "How long callback events are kept once they are delivered or given up."),
