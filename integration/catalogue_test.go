@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/executor/operator/upload/s3test"
+	"github.com/airlock-dag/airlock/sql/sqltest"
 )
 
 // storeEnv makes the S3 server the target of examples/transcode_catalogue.yml,
@@ -24,38 +27,53 @@ func storeEnv(s *s3test.Server) []string {
 	}
 }
 
-// TestCatalogueExample runs examples/transcode_catalogue.yml on a folder with
-// good and broken films: into its folder, then into a bucket, then again.
-func TestCatalogueExample(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	require.NoError(t, os.CopyFS(h.dags, os.DirFS(filepath.Join(root, "examples"))))
-	source, work := filepath.Join(filepath.Dir(h.dags), "films"), filepath.Join(filepath.Dir(h.dags), "work")
-	require.NoError(t, os.Mkdir(source, 0o755))
-	want := map[string]string{
+// films are small files, and the code that each is sealed with.
+func films() map[string]string {
+	return map[string]string{
 		"good.mp4": "", "no_audio.mp4": "", "zero_byte.mp4": "INPUT_EMPTY", "text_as.mp4": "NOT_MEDIA", "truncated_with_moov.mp4": "DURATION_MISMATCH",
 	}
-	for name := range want {
+}
+
+// catalogue is a house with the examples and a folder of films of its own.
+type catalogue struct {
+	*house
+	source, conf string
+}
+
+func newCatalogue(t *testing.T, h *house) catalogue {
+	t.Helper()
+	require.NoError(t, os.CopyFS(h.dags, os.DirFS(filepath.Join(root, "examples"))))
+	source := filepath.Join(filepath.Dir(h.dags), "films")
+	require.NoError(t, os.Mkdir(source, 0o755))
+	for name := range films() {
 		data, err := os.ReadFile(filepath.Join(root, "executor", "ffmpeg", "testdata", "media", name))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(source, name), data, 0o644))
 	}
-	conf, err := json.Marshal(map[string]string{"source": source, "work": work})
+	conf, err := json.Marshal(map[string]string{"source": source, "work": filepath.Join(filepath.Dir(h.dags), "work")})
 	require.NoError(t, err)
-	// run gives what the report says of the media steps.
-	run := func() map[string]string {
-		r := h.run("dags", "test", "transcode_catalogue", "-c", string(conf))
-		require.Zero(t, r.code, "%s\n%s", r.out, r.errOut)
-		said := map[string]string{}
-		for line := range strings.Lines(r.out) {
-			if cells := strings.Split(line, "│"); len(cells) == 4 {
-				said[strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[2])
-			}
+	return catalogue{h, source, string(conf)}
+}
+
+// once runs the example and gives what the report says of the media steps.
+func (c catalogue) once() map[string]string {
+	c.t.Helper()
+	said := map[string]string{}
+	for line := range strings.Lines(c.ok("dags", "test", "transcode_catalogue", "-c", c.conf)) {
+		if cells := strings.Split(line, "│"); len(cells) == 4 {
+			said[strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[2])
 		}
-		return said
 	}
-	published := filepath.Join(h.dags, "transcode_catalogue", "published", "h264-720p")
-	said := run()
+	return said
+}
+
+// TestCatalogueExample runs examples/transcode_catalogue.yml on a folder with
+// good and broken films: into its folder, then into a bucket, then again.
+func TestCatalogueExample(t *testing.T) {
+	t.Parallel()
+	c := newCatalogue(t, newHouse(t))
+	published := filepath.Join(c.dags, "transcode_catalogue", "published", "h264-720p")
+	said := c.once()
 	require.Equal(t, "5", said["assets in"])
 	require.Equal(t, "2", said["transcoded"])
 	require.Equal(t, "2", said["uploaded"])
@@ -63,19 +81,20 @@ func TestCatalogueExample(t *testing.T) {
 	entries, err := os.ReadDir(published)
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "the good films, and nothing beside them")
-	db := h.db()
-	for name, code := range want {
+	db := c.db()
+	for name, code := range films() {
 		n := 0
 		if code != "" {
 			n = 1
 		}
 		require.Equal(t, n, count(db, "SELECT COUNT(*) FROM dead_letter WHERE payload LIKE ? AND error_code = ?", "%"+name+"%", code), name)
 	}
-	require.NoDirExists(t, filepath.Join(h.dags, "transcode_catalogue", "source"), "no films are made beside one's own")
+	require.NoDirExists(t, filepath.Join(c.dags, "transcode_catalogue", "source"), "no films are made beside one's own")
+	c.answers(db)
 
 	s := s3test.Start(t)
-	h.env = append(h.env, storeEnv(s)...)
-	said = run()
+	c.env = append(c.env, storeEnv(s)...)
+	said = c.once()
 	require.Equal(t, "0", said["transcoded"])
 	require.Equal(t, "2", said["uploaded"])
 	objects := s.Objects(t)
@@ -85,10 +104,77 @@ func TestCatalogueExample(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, data, objects["films/h264-720p/"+e.Name()], "the folder and the bucket hold the same")
 	}
-	said = run()
+	said = c.once()
 	require.Equal(t, "0", said["uploaded"])
 	require.Equal(t, "2", said["skipped, already at the target"])
-	h.checked()
+	c.checked()
+}
+
+// TestCatalogueOnMariaDB asks the same questions of a server.
+func TestCatalogueOnMariaDB(t *testing.T) {
+	t.Parallel()
+	dsn := sqltest.MariaDB(t)
+	c := newCatalogue(t, newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn))
+	c.ok("db", "migrate")
+	require.Equal(t, "2", c.once()["uploaded"])
+	c.answers(open(t, dsn))
+}
+
+// answers asks every question of docs/media.md of a database with one run of
+// the catalogue in it.
+func (c catalogue) answers(db *sql.DB) {
+	t := c.t
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "media.md"))
+	require.NoError(t, err)
+	blocks := strings.Split(string(page), "```sql\n")[1:]
+	require.Len(t, blocks, 9)
+	var got [][][]string
+	for _, block := range blocks {
+		query, _, _ := strings.Cut(block, "```")
+		rows, err := db.Query(strings.TrimSuffix(strings.TrimSpace(query), ";"))
+		require.NoError(t, err, query)
+		got = append(got, texts(t, rows))
+	}
+	require.Len(t, got[0], 1)
+	require.Equal(t, []string{"h264", "DURATION_MISMATCH", "1"}, got[0][0][:3])
+	require.Len(t, got[1], 1)
+	require.Equal(t, filepath.Join(c.source, "truncated_with_moov.mp4"), got[1][0][1])
+	for i := range got[2] {
+		got[2][i][4] = strings.TrimSuffix(got[2][i][4], ".0")
+	}
+	require.Equal(t, [][]string{{"cpu.metadata", "probe", "5", "2", "40"}, {"gpu.transcode", "transcode", "3", "1", "33.3"}, {"io.upload", "upload", "2", "0", "0"}}, got[2])
+	require.Len(t, got[3], 1)
+	require.Equal(t, "2", got[3][0][1])
+	require.Len(t, got[6], 2)
+	for i, name := range []string{"good.mp4", "no_audio.mp4"} {
+		require.Equal(t, filepath.Join(c.source, name), got[6][i][0])
+		require.Regexp(t, "^file://"+regexp.QuoteMeta(c.dags)+"/transcode_catalogue/published/h264-720p/[0-9a-f]{64}\\.mp4$", got[6][i][1])
+	}
+	require.Empty(t, got[7])
+}
+
+// texts reads all rows as texts.
+func texts(t testing.TB, rows *sql.Rows) [][]string {
+	t.Helper()
+	defer rows.Close()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	var out [][]string
+	for rows.Next() {
+		row, to := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		require.NoError(t, rows.Scan(to...))
+		line := make([]string, len(columns))
+		for i := range row {
+			line[i] = row[i].String
+		}
+		out = append(out, line)
+	}
+	require.NoError(t, rows.Err())
+	return out
 }
 
 // TestKilledUpload: kill -9 of the whole product in the middle of an upload.
