@@ -2,6 +2,8 @@ package load_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +30,28 @@ func BenchmarkLoad1000Files(b *testing.B) {
 		require.Len(b, res.DAGs, 1000)
 		require.Empty(b, res.Problems)
 	}
+}
+
+// BenchmarkLoadCorpus reads files as people write them: those of the folder that
+// AIRLOCK_TEST_CORPUS names, else this project's examples and test cases, right
+// ones and wrong ones.
+func BenchmarkLoadCorpus(b *testing.B) {
+	var files []bundle.File
+	if root := os.Getenv(corpusEnv); root != "" {
+		files = folder(b, root)
+	} else {
+		files = append(folder(b, filepath.Join(projectRoot(b), "examples")), folder(b, "testdata/cases")...)
+	}
+	bytes := 0
+	for _, f := range files {
+		bytes += len(f.Data)
+	}
+	require.NotEmpty(b, files)
+	b.SetBytes(int64(bytes))
+	dags := 0
+	for b.Loop() {
+		dags = len(load.Files(files, options()).DAGs)
+	}
+	b.ReportMetric(float64(len(files)), "files")
+	b.ReportMetric(float64(dags), "dags")
 }
