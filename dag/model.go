@@ -36,7 +36,9 @@ type DAG struct {
 	// that have one.
 	Params       map[string]any             `json:"params,omitempty"`
 	ParamSchemas map[string]json.RawMessage `json:"param_schemas,omitempty"`
-	Callbacks    Callbacks                  `json:"callbacks,omitzero"`
+	// Macros are names of the DAG's own in its templates: JSON values.
+	Macros    map[string]any `json:"user_defined_macros,omitempty"`
+	Callbacks Callbacks      `json:"callbacks,omitzero"`
 	// Circuits are the policies of breakers that hold for this DAG, by name.
 	Circuits map[string]CircuitPolicy `json:"circuits,omitempty"`
 

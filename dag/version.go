@@ -50,6 +50,7 @@ func (d *DAG) UnmarshalJSON(data []byte) error {
 	}
 	*d = DAG(p)
 	exactMap(d.Params)
+	exactMap(d.Macros)
 	exactCallbacks(d.Callbacks)
 	for i := range d.Tasks {
 		t := &d.Tasks[i]

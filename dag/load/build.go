@@ -169,6 +169,7 @@ func (b *builder) build(id string) *dag.DAG {
 	b.readDates()
 	b.readSchedule()
 	b.readParams()
+	b.readMacros()
 	b.policies = b.readPolicies(b.merged.get("policies"), join(id, "policies"))
 	b.d.Circuits = b.readCircuits(b.merged.get("circuits"), join(id, "circuits"))
 	b.d.Callbacks = b.dagCallbacks()

@@ -89,6 +89,7 @@ func TestCorpus(t *testing.T) {
 		"dev/dags/airflow2/example_taskflow.yml":                           "decorator-unsupported",
 		"dev/dags/airflow2/example_user_defined_macros.yml":                "old-key",
 		"dev/dags/airflow3/example_customize_operator.yml":                 "unknown-operator",
+		"dev/dags/airflow3/example_user_defined_macros.yml":                "unsupported-type",
 		"dev/dags/comparison/example_pypi_stats_dagfactory.yml":            "decorator-unsupported",
 		"dev/dags/datasets/example_dag_datasets.yml":                       "assets-unsupported",
 		"dev/dags/datasets/example_dag_datasets_outlet_inlet.yml":          "missing-key",

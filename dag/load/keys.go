@@ -64,12 +64,12 @@ func newKeyTables() keyTables {
 	t := keyTables{dag: keyTable{}, defaultArgs: keyTable{}, task: keyTable{}, group: keyTable{}, policy: keyTable{}, circuit: keyTable{}}
 	t.dag.add(used, "", `dag_display_name description doc_md tags schedule timetable timezone start_date end_date
 		catchup max_active_runs max_active_tasks concurrency max_consecutive_failed_dag_runs dagrun_timeout
-		fail_fast fail_stop is_paused_upon_creation render_template_as_native_obj params default_args tasks
+		fail_fast fail_stop is_paused_upon_creation render_template_as_native_obj params user_defined_macros default_args tasks
 		task_groups policies circuits vars `+withFileForms("on_success_callback on_failure_callback"))
 	t.dag.add(ignored, "", `default_view orientation access_control owner_links template_searchpath
 		template_undefined jinja_environment_kwargs auto_register allowed_run_types disable_bundle_versioning
-		rerun_with_latest_version full_filepath user_defined_filters`)
-	t.dag.add(ignored, "Airlock runs no Python: a template that uses one of its names fails", "user_defined_macros")
+		rerun_with_latest_version full_filepath`)
+	t.dag.add(ignored, "Airlock runs no Python, and dag-factory does not pass it on: a template that uses one of its names fails", "user_defined_filters")
 	t.dag.add(ignored, "use dagrun_timeout with on_failure_callback", "deadline "+withFileForms("sla_miss_callback"))
 	t.dag.add(ignored, "write the text under doc_md", `doc_md_file_path doc_md_python_callable_name
 		doc_md_python_callable_file doc_md_python_arguments`)

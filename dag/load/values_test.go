@@ -295,3 +295,20 @@ d:
 	require.Equal(t, []any{"own", "a", 2}, []any{first.Owner, first.Pool, first.PriorityWeight})
 	require.Equal(t, []any{"own", 2}, []any{last.Pool, last.PriorityWeight})
 }
+
+func TestUserDefinedMacros(t *testing.T) {
+	t.Parallel()
+	d := one(t, "d:\n  user_defined_macros: {rate: 1.5, ports: [1, a], shop: {id: 7, open: true}}\n"+small)
+	require.Equal(t, map[string]any{"rate": 1.5, "ports": []any{1.0, "a"}, "shop": map[string]any{"id": 7.0, "open": true}}, d.Macros)
+	for text, want := range map[string]string{
+		"{clean: shop.macros.clean}":                     `"shop.macros.clean" is the path of a Python function`,
+		"{shop: {clean: shop.macros.clean}}":             "user_defined_macros.shop.clean",
+		"{day: {__type__: datetime.timedelta, days: 1}}": "objects of \"datetime.timedelta\" are not supported in templates",
+		"{'a b': 1}": `"a b" cannot be a name in templates`,
+		"[1]":        "user_defined_macros must be a mapping",
+	} {
+		res := loadText(t, "d:\n  user_defined_macros: "+text+"\n"+small)
+		require.True(t, res.HasErrors(), text)
+		require.Contains(t, lines(res.Problems), want)
+	}
+}

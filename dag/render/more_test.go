@@ -217,6 +217,15 @@ func TestExtraNames(t *testing.T) {
 	require.Equal(t, "EXIT_CODE: 3 task_failure 3", got)
 }
 
+func TestNamesOfTheDAGsOwn(t *testing.T) {
+	t.Parallel()
+	in := sample()
+	in.DAG.Macros = map[string]any{"rate": 1.5, "shop": map[string]any{"ids": []any{7.0, 8.0}}, "run_id": "mine"}
+	got, err := render.New(in).String("{{ rate }} {{ shop.ids[1] }} {{ run_id }}")
+	require.NoError(t, err)
+	require.Equal(t, "1.5 8 scheduled__2026-01-02T00:00:00+00:00", got, "Airflow's own names win")
+}
+
 func TestOneRendererForManyGoroutines(t *testing.T) {
 	t.Parallel()
 	r := render.New(sample())

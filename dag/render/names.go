@@ -22,6 +22,11 @@ func (r *Renderer) context() map[string]any {
 		"test_mode": in.Run != nil && in.Run.TriggeredBy == "test",
 	}
 	if in.DAG != nil {
+		for name, v := range in.DAG.Macros {
+			if _, taken := names[name]; !taken { // Airflow's own names win
+				names[name] = normal(v)
+			}
+		}
 		names["dag"] = r.dagObject(in.DAG)
 	}
 	if in.Task != nil {
