@@ -63,6 +63,12 @@ crash: ## kill -9 everything, again and again, and count (ROUNDS=40 SEED=1)
 	.ci/mysql get "$${AIRLOCK_MYSQL_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/airlock/mysql}"
 	AIRLOCK_CRASH_ROUNDS=$(ROUNDS) AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -timeout 60m -run '^TestCrash' ./integration
 
+.PHONY: drain
+drain: ## replay 3,000 dead letters at several rates while everything is killed, and count (SEED=1)
+	.ci/deps mariadb-server python3
+	.ci/mysql get "$${AIRLOCK_MYSQL_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/airlock/mysql}"
+	AIRLOCK_DRAIN_LONG=1 AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -parallel 1 -timeout 60m -run '^TestDrainUnderFire' ./integration
+
 .PHONY: check
 check: $(LINT) ## format, vet, linter, module files, shell scripts, build
 	@echo 'gofmt'; wrong=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); \
