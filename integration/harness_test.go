@@ -21,7 +21,10 @@ import (
 )
 
 // patience bounds every wait for an outcome; nothing here measures speed.
-const patience = 90 * time.Second
+const (
+	patience = 90 * time.Second
+	pause    = 50 * time.Millisecond // between two looks
+)
 
 // build is the binary that users run; crashBuild is the same with its crash
 // points in it.

@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ type line struct {
 	held     chan struct{} // closed when packets may pass again
 	swallow  int           // how many answers to COMMIT are still to be lost
 	swallows int           // how many were
+	after    string        // where connections go once an answer was lost
+	only     string        // what a transaction must hold for its answer to be lost
 }
 
 // newLine starts a proxy to a server; it ends with the test.
@@ -52,7 +55,7 @@ func newLine(t testing.TB, server string) *line {
 func (p *line) to(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.server = server
+	p.server, p.after, p.only = server, "", ""
 }
 
 // cut breaks every connection that is open now.
@@ -90,6 +93,15 @@ func (p *line) loseCommits(n int) {
 	p.swallow = n
 }
 
+// loseCommitAndServer loses the answer to the COMMIT of the next transaction
+// with a statement that holds a text, and nobody answers after it until to is
+// called.
+func (p *line) loseCommitAndServer(statement string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallow, p.only, p.after = 1, statement, "127.0.0.1:1"
+}
+
 // lost is how many answers to COMMIT were lost so far.
 func (p *line) lost() int {
 	p.mu.Lock()
@@ -105,15 +117,27 @@ func (p *line) wait() {
 }
 
 // takes tells whether this packet's answer is to be lost. 0x03 is the
-// protocol's command for a statement.
-func (p *line) takes(packet []byte) bool {
+// protocol's command for a statement. of tells whether the connection's
+// transaction is of the kind that is meant.
+func (p *line) takes(packet []byte, of *bool, own ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.swallow == 0 || !bytes.HasSuffix(packet, []byte("\x03COMMIT")) {
+	if p.only != "" && bytes.Contains(packet, []byte(p.only)) {
+		*of = true
+	}
+	if p.swallow == 0 || !bytes.HasSuffix(packet, []byte("\x03COMMIT")) || p.only != "" && !*of {
 		return false
 	}
 	p.swallow--
 	p.swallows++
+	if p.after != "" {
+		p.server = p.after
+		for c := range p.open {
+			if !slices.Contains(own, c) {
+				_ = c.Close()
+			}
+		}
+	}
 	return true
 }
 
@@ -164,6 +188,7 @@ func (p *line) serve(client net.Conn) {
 			}
 		}
 	}()
+	meant := false
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buf)
@@ -171,7 +196,7 @@ func (p *line) serve(client net.Conn) {
 			return
 		}
 		p.wait()
-		if p.takes(buf[:n]) {
+		if p.takes(buf[:n], &meant, client, up) {
 			mu.Lock()
 			dumb = true
 			mu.Unlock()

@@ -76,6 +76,7 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 		Context   string       `db:"context"`
 		CreatedAt dialect.Time `db:"created_at"`
 		Attempts  int          `db:"attempts"`
+		Lane      string       `db:"lane"`
 	}
 	if s.idle.events.Load() {
 		now, err := s.Now(ctx)
@@ -92,14 +93,25 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 		out = nil
 		var rows []row
 		err := t.SelectContext(ctx, &rows, `SELECT id, dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
- created_at, attempts FROM callback_event`+t.force("k_pending")+` WHERE status = 'pending' AND next_attempt_at <= ?
+ created_at, attempts, lane FROM callback_event`+t.force("k_pending")+` WHERE status = 'pending' AND next_attempt_at <= ?
  ORDER BY next_attempt_at, id`+limit(n, 100)+s.db.SkipLocked(), t.at)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		ids := make([]int64, len(rows))
+		found := make([]inLane, len(rows))
 		for i, r := range rows {
-			ids[i] = r.ID
+			found[i] = inLane{r.ID, r.Lane}
+		}
+		held, err := t.holdBack(ctx, owner, found)
+		if err != nil {
+			return err
+		}
+		var ids []int64
+		for _, r := range rows {
+			if held[r.ID] {
+				continue
+			}
+			ids = append(ids, r.ID)
 			e := dag.Event{
 				ID: r.ID, DedupKey: r.DedupKey, TaskInstanceKey: r.TaskInstanceKey, TryNumber: r.TryNumber, Kind: dag.EventKind(r.Kind),
 				Context: json.RawMessage(r.Context), CreatedAt: r.CreatedAt.Time, Attempts: r.Attempts,
@@ -108,6 +120,9 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 				return fmt.Errorf("event %d: its callback: %w", r.ID, err)
 			}
 			out = append(out, e)
+		}
+		if len(ids) == 0 {
+			return nil
 		}
 		slices.SortFunc(out, func(a, b dag.Event) int { return int(a.ID - b.ID) })
 		_, err = t.exec(ctx, "UPDATE callback_event SET owner = ?, next_attempt_at = ? WHERE id IN ("+idList(ids)+") AND status = 'pending'",
@@ -138,7 +153,7 @@ func (s *Store) EventFailed(ctx context.Context, id int64, cause string, next *t
 		if next != nil {
 			status, due = dag.DeliveryPending, dialect.Stamp(*next)
 		}
-		_, err := t.exec(ctx, `UPDATE callback_event SET status = ?, next_attempt_at = ?, attempts = attempts + 1, last_error = ?
+		_, err := t.exec(ctx, `UPDATE callback_event SET status = ?, owner = '', next_attempt_at = ?, attempts = attempts + 1, last_error = ?
  WHERE id = ? AND status = 'pending'`, string(status), due, dag.CutText(cause, dag.MaxErrorMessage), id)
 		return err
 	})

@@ -21,12 +21,13 @@ func testEvents(t *testing.T, b *bundle) {
 	for i := range 5 {
 		r.Events = append(r.Events, dag.Event{
 			DedupKey: fmt.Sprint("k", i), TaskInstanceKey: c.TaskInstanceKey, TryNumber: 1, Kind: dag.EventSuccess,
-			Callback: dag.Callback{Name: "webhook", Args: map[string]any{"url": "http://x/<>&"}}, Context: raw(`{"state":"success"}`), CreatedAt: start,
+			Callback: dag.Callback{Name: "webhook", Args: map[string]any{"url": fmt.Sprint("http://x/<>&", i)}}, Context: raw(`{"state":"success"}`), CreatedAt: start,
 		})
 	}
 	r.Events = append(r.Events, r.Events[0]) // the same event twice
 	long := r.Events[1]
 	long.DedupKey = strings.Repeat("k", 5000)
+	long.Callback = dag.Callback{Name: "log"}
 	r.Events = append(r.Events, long)
 	b.apply(r)
 	keys := func(owner string, n int) (out []string) {
@@ -66,6 +67,60 @@ func testEvents(t *testing.T, b *bundle) {
 
 	b.clock.Advance(time.Minute) // the other dispatcher died with its four
 	require.Equal(t, rest, keys("one", 10))
+}
+
+// testEventOrder: of one lane nothing is given to a dispatcher while an older
+// event is in another's hands or waits for its next try; other lanes go on.
+func testEventOrder(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	b.trigger(oneDAG("d", "a"), "r")
+	b.pass()
+	c := b.claim(1)[0]
+	r := b.result(c, dag.StateSuccess)
+	event := func(key, receiver string) {
+		r.Events = append(r.Events, dag.Event{
+			DedupKey: key, TaskInstanceKey: c.TaskInstanceKey, TryNumber: 1, Kind: dag.EventSuccess,
+			Callback: dag.Callback{Name: receiver}, Context: raw(`{}`), CreatedAt: start,
+		})
+	}
+	event("a1", "a")
+	event("a2", "a")
+	event("b1", "b")
+	event("a3", "a")
+	b.apply(r)
+	take := func(owner string, n int) (keys []string, ids []int64) {
+		got, err := b.s.ClaimEvents(ctx, owner, n, time.Minute)
+		require.NoError(t, err)
+		for _, e := range got {
+			keys, ids = append(keys, e.DedupKey), append(ids, e.ID)
+		}
+		return keys, ids
+	}
+	keys, first := take("one", 1)
+	require.Equal(t, []string{"a1"}, keys)
+	keys, second := take("two", 10)
+	require.Equal(t, []string{"b1"}, keys, "a2 and a3 wait for a1")
+	require.NoError(t, b.s.EventDelivered(ctx, second[0], b.clock.Now()))
+	b.clock.Advance(time.Second)
+	keys, _ = take("two", 10)
+	require.Empty(t, keys)
+	require.NoError(t, b.s.EventFailed(ctx, first[0], "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	b.clock.Advance(time.Second)
+	keys, _ = take("two", 10)
+	require.Empty(t, keys, "a1 waits for its next try")
+	b.clock.Advance(10 * time.Second)
+	keys, first = take("two", 1)
+	require.Equal(t, []string{"a1"}, keys)
+	keys, _ = take("two", 1)
+	require.Equal(t, []string{"a2"}, keys, "who holds the older one keeps the order itself")
+	b.clock.Advance(2 * time.Minute) // the dispatcher died with both
+	keys, all := take("one", 10)
+	require.Equal(t, []string{"a1", "a2", "a3"}, keys)
+	require.Equal(t, first[0], all[0])
+	for _, id := range all {
+		require.NoError(t, b.s.EventDelivered(ctx, id, b.clock.Now()))
+	}
+	require.Equal(t, 4, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'delivered'"))
 }
 
 func testXComs(t *testing.T, b *bundle) {

@@ -60,6 +60,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"live work goes before replays", testReplayPriority},
 		{"clear of a replay", testClearOfAReplay},
 		{"events go out in order, once a lease", testEvents},
+		{"events of one lane keep their order across dispatchers", testEventOrder},
 		{"XComs", testXComs},
 		{"pools, variables, connections", testSettings},
 		{"check finds what is broken", testCheck},
