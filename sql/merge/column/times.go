@@ -93,7 +93,7 @@ func (c *Column) timestamp(v row.Value) (any, *row.Fault) {
 	if t.Nanosecond()%1000 != 0 && v.Kind != row.Time {
 		return nil, c.fault(row.TooManyDecimals, "%s is finer than a microsecond", show(v.Text))
 	}
-	out := t.Truncate(time.Microsecond).Format(TimestampLayout)
+	out := stamp(t)
 	return out, c.fraction(out, c.Type.Scale)
 }
 
@@ -119,6 +119,16 @@ func (c *Column) parseTime(text string) (time.Time, *row.Fault) {
 		case err != nil:
 			return t, c.fault(row.BadTimestamp, "%s is not a timestamp of the form %s", show(text), c.Format)
 		case c.Format.HasZone():
+			return t, nil
+		case c.Zone == nil:
+			return t, c.noZone(text)
+		default:
+			return c.inZone(t, text, c.Zone)
+		}
+	}
+	if t, zoned, ok := quickTime(text); ok {
+		switch {
+		case zoned:
 			return t, nil
 		case c.Zone == nil:
 			return t, c.noZone(text)
