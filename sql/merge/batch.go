@@ -122,25 +122,42 @@ type counts struct {
 func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, error) {
 	var c counts
 	b.again, b.bad.spared = nil, 0
-	if reset := b.p.resetSQL(); reset != "" {
-		if err := b.sort(ctx, q, reset+" WHERE "+seqRange, lo, hi); err != nil {
-			return c, err
-		}
-	}
 	if (b.p.locks || b.contended) && !b.e.DB.IsSQLite() {
 		var n int64
-		if err := q.QueryRowxContext(ctx, b.p.lockSQL()).Scan(&n); err != nil {
+		if err := q.QueryRowxContext(ctx, b.p.lockSQL(), lo, hi).Scan(&n); err != nil {
 			return c, fmt.Errorf("lock the rows of %s: %w", b.p.spec.Target, err)
 		}
 	}
-	if err := b.sort(ctx, q, b.p.matchSQL()+" AND "+seqRange, lo, hi); err != nil {
+	step := hi - lo
+	if b.p.interleaves() {
+		step = sortRows
+	}
+	for from := lo; from < hi; from += step {
+		if err := b.applyRange(ctx, q, &c, from, min(from+step, hi)); err != nil {
+			return c, err
+		}
+	}
+	if err := b.tryAgain(ctx, q, &c); err != nil {
 		return c, err
+	}
+	return c, b.notInSource(ctx, q, &c)
+}
+
+// applyRange sorts the rows of a range and carries their rules out.
+func (b *batch) applyRange(ctx context.Context, q runner, c *counts, lo, hi int64) error {
+	if reset := b.p.resetSQL(); reset != "" {
+		if err := b.sort(ctx, q, reset+" WHERE "+seqRange, lo, hi); err != nil {
+			return err
+		}
+	}
+	if err := b.sort(ctx, q, b.p.matchSQL()+" AND "+seqRange, lo, hi); err != nil {
+		return err
 	}
 	for _, v := range b.p.computed {
 		set := dialect.Quote(v.name) + " = " + v.expr
 		more := fmt.Sprintf("%s.airlock_act = %d AND %s", stageAlias, v.act, seqRange)
 		if _, err := b.inRanges(ctx, q, b.p.updateStage(set, more), lo, hi, nil); err != nil {
-			return c, err
+			return err
 		}
 	}
 	for _, r := range b.p.matched {
@@ -148,14 +165,15 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 			continue
 		}
 		if err := b.sort(ctx, q, b.p.sameSQL(r)+" AND "+seqRange, lo, hi); err != nil {
-			return c, err
+			return err
 		}
 	}
 	sorted, err := b.countSorted(ctx, q, lo, hi)
 	if err != nil {
-		return c, err
+		return err
 	}
-	c.unchanged, c.superseded = sorted[actUnchanged], sorted[actSuperseded]
+	c.unchanged += sorted[actUnchanged]
+	c.superseded += sorted[actSuperseded]
 	// Deletes go first: they free keys that an insert may need.
 	for _, action := range []mergesql.Action{mergesql.Delete, mergesql.Update, mergesql.Insert} {
 		for _, r := range append(append([]rule(nil), b.p.matched...), b.p.unmatched...) {
@@ -164,7 +182,7 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 			}
 			n, err := b.carryOut(ctx, q, r, sorted[r.act], lo, hi)
 			if err != nil {
-				return c, err
+				return err
 			}
 			switch action {
 			case mergesql.Delete:
@@ -176,10 +194,7 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 			}
 		}
 	}
-	if err := b.tryAgain(ctx, q, &c); err != nil {
-		return c, err
-	}
-	return c, b.notInSource(ctx, q, &c)
+	return nil
 }
 
 // sortRows bounds the stage rows that one sorting statement looks at, and with

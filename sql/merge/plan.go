@@ -158,7 +158,7 @@ func (p *plan) resolveColumns() error {
 		}
 		c.target, c.ddl, c.notNull = tc, tc.ddl, !tc.nullable
 		c.NumericAffinity = tc.numeric
-		if tc.known {
+		if tc.known && tc.typ != c.Type {
 			typ := tc.typ
 			c.Fit = &typ
 		}

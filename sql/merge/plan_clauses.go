@@ -259,6 +259,22 @@ func (p *plan) fresh() (act int, ok bool) {
 	return r.act, r.when == ""
 }
 
+// interleaves tells whether each range of rows may be sorted and carried out
+// before the next one is looked at, so that the target's pages are read once. A
+// row that is deleted, or that leaves another unique key, may make room for any
+// row of the batch: those plans do one kind of action after the other.
+func (p *plan) interleaves() bool {
+	if len(p.target.unique) > 1 || p.locks {
+		return false
+	}
+	for _, r := range p.matched {
+		if r.action == mergesql.Delete {
+			return false
+		}
+	}
+	return true
+}
+
 // resetSQL gives every row its rule for the case that it is not matched; empty
 // where the rows have it already.
 func (p *plan) resetSQL() string {
@@ -344,7 +360,7 @@ func (p *plan) updateStage(set, more string) string {
 
 // lockSQL locks the matched rows of the target until the end of the transaction.
 func (p *plan) lockSQL() string {
-	return fmt.Sprintf("SELECT COUNT(*) FROM %s AS %s JOIN %s AS %s ON %s FOR UPDATE", p.stage(), stageAlias, p.table(), targetAlias, p.join())
+	return fmt.Sprintf("SELECT COUNT(*) FROM %s AS %s JOIN %s AS %s ON %s WHERE %s FOR UPDATE", p.stage(), stageAlias, p.table(), targetAlias, p.join(), seqRange)
 }
 
 // computes tells whether a rule writes values that are computed into the stage
