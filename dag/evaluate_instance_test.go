@@ -328,3 +328,16 @@ func TestTaskDates(t *testing.T) {
 		})
 	}
 }
+
+// What is above a task may be no part of the run, by its own dates: then the task
+// has nothing to wait for, whatever its rule.
+func TestATaskWhoseUpstreamIsNoPartOfTheRun(t *testing.T) {
+	t.Parallel()
+	for _, r := range dag.TriggerRules() {
+		if r == dag.AllDoneSetupSuccess {
+			continue // of teardowns
+		}
+		w := newWorld(dagOf(task("a"), task("b", after("a"), rule(r)))).set(map[string]dag.State{"a": dag.StateRemoved})
+		require.Equal(t, []string{"b scheduled"}, changes(w.step(t)), r)
+	}
+}

@@ -61,6 +61,9 @@ func judge(rule TriggerRule, up, setups tally) verdict {
 	n := up.total - up.removed
 	done := up.done()
 	failures := up.failed + up.upstreamFailed
+	if n == 0 && up.removed > 0 {
+		return verdictRun // as with no upstream: what is above is no part of the run
+	}
 	switch rule {
 	case Always:
 		return verdictRun

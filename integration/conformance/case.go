@@ -32,6 +32,7 @@ type dagCase struct {
 
 	yaml     string
 	failFast bool
+	undated  bool // it has no start date
 	shaped   bool // the two readings of it differ
 }
 

@@ -88,7 +88,7 @@ func foldUnexpanded(e, other *ending) *ending {
 	for k, s := range e.States {
 		whole := taskOf(k) + "[-1]"
 		state, there := other.States[whole]
-		if _, mine := e.States[whole]; !mine && there && state == alike[taskOf(k)] && (state == "skipped" || state == "upstream_failed") {
+		if _, mine := e.States[whole]; !mine && there && state == alike[taskOf(k)] && (state == "skipped" || state == "upstream_failed" || state == "none") {
 			out.States[whole] = s
 			continue
 		}

@@ -71,7 +71,7 @@ func asKwargs(list []any) []any {
 }
 
 // drawLimits draws the keys of a task that say when it may run: pools, weights
-// and limits, its own dates, and what it asks of the run before.
+// and limits, and what it asks of the run before.
 func (g *graph) drawLimits(i int) {
 	n, d := g.nodes[i], g.d
 	n.more = map[string]any{}
@@ -96,10 +96,19 @@ func (g *graph) drawLimits(i int) {
 	if d.chance(0.2) {
 		n.more["execution_timeout"] = typed("datetime.timedelta", "seconds", d.between(1, 100000))
 	}
-	if g.dated && d.chance(0.25) {
+}
+
+// drawDates draws a task's own dates, which may leave it out of the run. What
+// others are expanded over, or stands in a mapped group, has none.
+func (g *graph) drawDates(i int) {
+	n, d := g.nodes[i], g.d
+	if !g.dated || g.campaign || g.isSource(i) || g.inMappedGroup(i) {
+		return
+	}
+	if d.chance(0.25) {
 		n.more["start_date"] = dateObject(g.logical.Add(time.Duration(d.between(-48, 24)) * time.Hour))
 	}
-	if g.dated && d.chance(0.2) {
+	if d.chance(0.2) {
 		n.more["end_date"] = dateObject(g.logical.Add(time.Duration(d.between(-12, 72)) * time.Hour))
 	}
 }

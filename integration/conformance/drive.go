@@ -179,6 +179,7 @@ func (r *drive) count(e *dag.Expand) int {
 
 // expand makes a mapped task's instances as the scheduler does: none is a skip.
 func (r *drive) expand(t *dag.Task, n int) {
+	found := false
 	for i := range r.s.Instances {
 		ti := &r.s.Instances[i]
 		if ti.TaskID != t.ID || ti.MapIndex >= 0 || ti.State.Finished() {
@@ -188,9 +189,9 @@ func (r *drive) expand(t *dag.Task, n int) {
 			ti.State = dag.StateSkipped
 			return
 		}
-		ti.MapIndex = 0
+		ti.MapIndex, found = 0, true
 	}
-	for index := 1; index < n; index++ {
+	for index := 1; found && index < n; index++ {
 		r.add(t.ID, index, t.Retry.Retries)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,8 +86,8 @@ type graph struct {
 }
 
 // newGraph draws tasks, edges, groups, rules and outcomes.
-func newGraph(d dice, logical time.Time) *graph {
-	g := &graph{d: d, campaign: d.chance(0.3), dated: d.chance(0.2), logical: logical}
+func newGraph(d dice, logical time.Time, bounded bool) *graph {
+	g := &graph{d: d, campaign: d.chance(0.3), dated: bounded && d.chance(0.2), logical: logical}
 	n := d.between(1, maxTasks)
 	for i := range n {
 		g.nodes = append(g.nodes, &node{name: fmt.Sprintf("t%02d", i), kind: "python", rule: "all_success", source: -1})
@@ -110,6 +111,9 @@ func newGraph(d dice, logical time.Time) *graph {
 		g.drawMapping(i)
 		g.drawRetries(i)
 		g.drawLimits(i)
+	}
+	for i := range g.nodes {
+		g.drawDates(i)
 	}
 	for i := range g.nodes {
 		g.drawStep(i)
@@ -192,7 +196,10 @@ func (g *graph) drawSetup() {
 	s := g.d.IntN(len(g.nodes) - 2)
 	t := g.d.between(s+2, len(g.nodes)-1)
 	setup, teardown := g.nodes[s], g.nodes[t]
-	if len(teardown.groupDeps) > 0 || setup.group != teardown.group {
+	awaited := func(n *node) bool { // both sides say differently whether a teardown is an end of its group
+		return slices.ContainsFunc(n.groupDeps, func(name string) bool { return slices.Contains(strings.Split(teardown.group, "."), name) })
+	}
+	if len(teardown.groupDeps) > 0 || setup.group != teardown.group || slices.ContainsFunc(g.nodes, awaited) {
 		return
 	}
 	setup.setup, setup.kind, setup.rule = true, "python", "all_success"

@@ -125,7 +125,7 @@ func newCase(o settings, id string, d dice, stepsFile string, calm bool) *dagCas
 	f := &fields{}
 	f.open(id)
 	c.LogicalDate = iso(writeSchedule(d, f, c, o.steps))
-	g := newGraph(d, mustTime(c.LogicalDate))
+	g := newGraph(d, mustTime(c.LogicalDate), !c.undated)
 	if calm {
 		g.calm()
 	}

@@ -31,6 +31,7 @@ func writeSchedule(d dice, f *fields, c *dagCase, steps int) time.Time {
 	start := drawDay(d)
 	drawKind(d, f, zone)
 	hasStart := d.chance(0.93)
+	c.undated = !hasStart
 	f.add("catchup", hasStart && d.chance(0.5)) // both sides want a start date to catch up from
 	switch {
 	case hasStart && d.chance(0.15):

@@ -48,9 +48,11 @@ def order_dependencies():
         }
 
     def set_dependencies(tasks, operators, groups, group_objects):
+        inner = {name: conf for name, conf in groups.items() if conf.get("parent_group")}
         for some_tasks, some_groups in (
             (only(tasks, lambda d: d in tasks), only(groups, lambda d: False)),
-            (only(tasks, lambda d: False), only(groups, lambda d: True)),
+            (only(tasks, lambda d: False), only(inner, lambda d: True)),
+            (only(tasks, lambda d: False), only({k: v for k, v in groups.items() if k not in inner}, lambda d: True)),
             (only(tasks, lambda d: d in groups), only(groups, lambda d: False)),
         ):
             original(some_tasks, operators, some_groups, group_objects)

@@ -73,7 +73,8 @@ class Rules:
         depend on the failed task; that which does is upstream_failed by its rule
         when all has settled, and running instances end as they do. Tells whether it
         changed anything."""
-        failed = self.stopped_by.get(self.drive.run.run_id)
+        now = {ti.task_id for ti in self.drive.instances() if ti.state == "failed"}  # not cleared since
+        failed = self.stopped_by.get(self.drive.run.run_id, set()) & now
         if not failed:
             return False
         changed = False
