@@ -56,6 +56,7 @@ test-mysql: ## run the SQL suites on a private MySQL server, fetched on first us
 # A longer attack than that of `make test`; ROUNDS and SEED say which.
 ROUNDS ?= 40
 SEED   ?= 1
+KILLS  ?= 200
 
 .PHONY: crash
 crash: ## kill -9 everything, again and again, and count (ROUNDS=40 SEED=1)
@@ -68,6 +69,11 @@ drain: ## replay 3,000 dead letters at several rates while everything is killed,
 	.ci/deps mariadb-server python3
 	.ci/mysql get "$${AIRLOCK_MYSQL_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/airlock/mysql}"
 	AIRLOCK_DRAIN_LONG=1 AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -parallel 1 -timeout 60m -run '^TestDrainUnderFire' ./integration
+
+.PHONY: crash-media
+crash-media: ## kill ffmpeg, workers and Airlock amid encodes, and look at the catalogue (KILLS=200 SEED=1)
+	.ci/deps ffmpeg
+	AIRLOCK_MEDIA_KILLS=$(KILLS) AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -timeout 60m -run '^TestMediaSurvivesKills' ./integration
 
 .PHONY: check
 check: $(LINT) ## format, vet, linter, module files, shell scripts, build
