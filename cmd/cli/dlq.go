@@ -15,7 +15,7 @@ type dlqCmd struct {
 	List   dlqListCmd   `cmd:"" help:"List dead letters."`
 	Show   dlqShowCmd   `cmd:"" help:"Show one dead letter with its payload."`
 	Stats  dlqStatsCmd  `cmd:"" help:"Count dead letters by failure."`
-	Rows   dlqRowsCmd   `cmd:"" help:"List the rows that a merge put aside in a target database."`
+	Rows   dlqRowsCmd   `cmd:"" help:"List, export, correct and replay the rows that merges put aside in a target database."`
 	Replay dlqReplayCmd `cmd:"" help:"Put dead letters back to work; without --apply only show what would be done."`
 	Drains dlqDrainsCmd `cmd:"" help:"List replays: what they select, how far they are, what came of them."`
 	Resume dlqResumeCmd `cmd:"" help:"Go on with a replay that was stopped, paused or killed."`

@@ -139,6 +139,7 @@ func (r *Replay) gate(l *RowLetter) *RowDecision {
 	return nil
 }
 
+// layoutOf is how the letter's source was read; zero when that is not known.
 func layoutOf(l *RowLetter) (out source.Layout) {
 	if l.SourceFormat != nil {
 		_ = json.Unmarshal([]byte(*l.SourceFormat), &out)

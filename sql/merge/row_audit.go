@@ -13,6 +13,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
+	"github.com/airlock-dag/airlock/sql/merge/source"
 )
 
 // RowAudit is a row of airlock_dead_letter_row_audit: one decision about a row
@@ -122,6 +123,19 @@ func EditRow(ctx context.Context, db *dialect.DB, id int64, raw []byte, h RowHan
 	return change(ctx, db, id, h, RowEdited, reason, []dag.LetterStatus{dag.LetterQuarantined},
 		"original_raw = COALESCE(original_raw, raw), raw = ?, return_count = 0", raw)
 }
+
+// WithFields gives the row of a letter with other values in some of its fields.
+func (l *RowLetter) WithFields(ctx context.Context, set map[string]string) ([]byte, error) {
+	raw, err := source.SetFields(ctx, layoutOf(l), l.Raw, set)
+	if err != nil {
+		return nil, &dag.Error{Code: dag.ErrInvalid, Op: fmt.Sprintf("edit row letter %d", l.ID), Err: err, Hint: "give the whole row with --raw or --file"}
+	}
+	return []byte(raw), nil
+}
+
+// Header is the header line of the letter's file as CSV, without a line end;
+// empty for rows of another kind, and where it is not known.
+func (l *RowLetter) Header() string { return source.HeaderLine(layoutOf(l)) }
 
 // ResolveRow closes an open letter whose row was put right otherwise, DropRow one
 // whose row is given up; ReleaseRow opens such a letter again.

@@ -96,6 +96,23 @@ func RowLetters(ctx context.Context, db *dialect.DB, f RowLetterFilter) ([]RowLe
 	return letters, nil
 }
 
+// CountRowLetters counts the letters that a filter selects, whatever its limit.
+func CountRowLetters(ctx context.Context, db *dialect.DB, f RowLetterFilter) (n int, err error) {
+	there, err := tableExists(ctx, db, db.Reader(), "airlock_dead_letter_row")
+	if err != nil || !there {
+		return 0, err
+	}
+	query := "SELECT COUNT(*) FROM airlock_dead_letter_row"
+	conditions, args := f.where()
+	if len(conditions) > 0 {
+		query += " WHERE " + strings.Join(conditions, " AND ")
+	}
+	if err := db.Reader().QueryRowxContext(ctx, query, args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count the rows that were put aside: %w", err)
+	}
+	return n, nil
+}
+
 // letterColumns are the columns to read, with nothing in place of those that a
 // table of an earlier version lacks.
 func letterColumns(have map[string]bool) []string {

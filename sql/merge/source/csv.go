@@ -100,6 +100,15 @@ func (c *CSV) Layout() Layout {
 	if c.opt.Encoding != UTF8 {
 		l.Encoding = c.opt.Encoding
 	}
+	if c.opt.Delimiter != ',' {
+		l.Delimiter = string(c.opt.Delimiter)
+	}
+	switch {
+	case c.opt.NoQuote:
+		l.Quote = noQuote
+	case c.opt.Quote != '"':
+		l.Quote = string(c.opt.Quote)
+	}
 	return l
 }
 

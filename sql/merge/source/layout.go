@@ -20,10 +20,17 @@ type Layout struct {
 	Types   []string `json:"types,omitempty"`
 	// Encoding of a file's bytes, where it is not UTF-8.
 	Encoding Encoding `json:"encoding,omitempty"`
+	// Delimiter and Quote of a CSV file where they are not , and "; Quote is none
+	// where the file has no quotes.
+	Delimiter string `json:"delimiter,omitempty"`
+	Quote     string `json:"quote,omitempty"`
 	// Cut is set when the letter has the row's beginning only: its length, -1 when
 	// that is not known.
 	Cut int64 `json:"cut,omitempty"`
 }
+
+// noQuote is the Quote of a file without quotes.
+const noQuote = "none"
 
 // Laid is a Reader that knows the layout of the record it gave last.
 type Laid interface {

@@ -99,7 +99,7 @@ func (l *Letter) read(ctx context.Context, opt LetterOptions, want Wanted) ([]ro
 	case "jsonl":
 		o := opt.JSONL
 		o.Encoding, o.FinalNewline = l.encoding(o.Encoding), false
-		r, err := NewJSONL(strings.NewReader(l.Raw), l.Source, o, want)
+		r, err := NewJSONL(l.line(o.Encoding), l.Source, o, want)
 		return only(ctx, r, err)
 	case "query", "parquet":
 		want.RejectUnknown = false
@@ -118,6 +118,16 @@ func (l *Letter) read(ctx context.Context, opt LetterOptions, want Wanted) ([]ro
 		o := newObjectReader(want)
 		return o.read(l.Raw)
 	}
+}
+
+// line is the row with the line end that letters leave out: a row that lacks
+// fields is no row that the file's end has cut.
+func (l *Letter) line(e Encoding) io.Reader {
+	end := "\n"
+	if e == UTF16LE || e == UTF16BE {
+		end = string(byteOrder(e).AppendUint16(nil, '\n'))
+	}
+	return strings.NewReader(l.Raw + end)
 }
 
 func (l *Letter) encoding(step Encoding) Encoding {
@@ -140,7 +150,7 @@ func (l *Letter) readCSV(ctx context.Context, opt CSVOptions, want Wanted) ([]ro
 	}
 	opt.NoHeader, opt.FinalNewline, opt.Encoding = true, false, l.encoding(opt.Encoding)
 	want.RejectUnknown = false
-	r, err := NewCSV(strings.NewReader(l.Raw), l.Source, opt, want)
+	r, err := NewCSV(l.line(opt.Encoding), l.Source, opt, want)
 	return only(ctx, r, err)
 }
 
