@@ -21,6 +21,9 @@ COPY --chown=airlock:airlock examples /usr/share/airlock/examples
 
 USER airlock
 ENV AIRLOCK_HOME=/var/lib/airlock
+# Where the host gives the container NVIDIA cards (docker run --gpus all): what
+# the transcode step needs of the driver. Without them it changes nothing.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,video,utility
 WORKDIR /var/lib/airlock
 VOLUME /var/lib/airlock
 

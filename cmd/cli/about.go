@@ -32,6 +32,7 @@ func (c configListCmd) Run(s *session) error {
 }
 
 type infoCmd struct {
+	Encoders bool `help:"Try each video encoder on each device with a small encode; takes seconds."`
 	outputFlag
 }
 
@@ -46,6 +47,7 @@ type info struct {
 	Database      string `json:"database"`
 	SchemaVersion int64  `json:"schema_version"`
 	SchemaWanted  int64  `json:"schema_version_wanted"`
+	machine
 }
 
 // Run tells where everything is; it changes nothing in a MySQL database and
@@ -69,11 +71,14 @@ func (c infoCmd) Run(ctx context.Context, s *session) (err error) {
 		Home: cfg.Home, DagsFolder: cfg.DagsFolder, Logs: cfg.Logging.Folder,
 		Database: cfg.Database.String(), SchemaVersion: have, SchemaWanted: want,
 	}
+	if i.machine, err = lookAtMachine(ctx, s.env.Clock, c.Encoders); err != nil {
+		return err
+	}
 	schema := fmt.Sprint(have)
 	if have != want {
 		schema = fmt.Sprintf("%d, this binary needs %d: run `airlock db migrate`", have, want)
 	}
-	return printPairs(s.env.Stdout, c.Output, i, []pair{
+	return printPairs(s.env.Stdout, c.Output, i, append([]pair{
 		{"version", i.Version},
 		{"go", i.Go},
 		{"platform", i.Platform},
@@ -82,7 +87,7 @@ func (c infoCmd) Run(ctx context.Context, s *session) (err error) {
 		{"logs", i.Logs},
 		{"database", i.Database},
 		{"schema_version", schema},
-	})
+	}, i.pairs()...))
 }
 
 type versionCmd struct{}

@@ -89,6 +89,8 @@ func TestMigrateCheckAndInfo(t *testing.T) {
 	require.Equal(t, "1.2.3", info["version"])
 	require.Zero(t, info["schema_version"])
 	require.Contains(t, h.ok("info").stdout, "airlock db migrate")
+	require.NotEmpty(t, info["ffmpeg"])
+	require.NotContains(t, info, "encoders")
 
 	require.Contains(t, h.ok("db", "migrate").stdout, "schema version 0 -> ")
 	require.Contains(t, h.ok("db", "migrate").stdout, "nothing to do")
@@ -141,4 +143,14 @@ rules:
 	require.InDelta(t, 30, h.show("classify", "--http", "429", "--retry-after", "30")["retry_after"], 0, "seconds")
 	require.Contains(t, h.ok("classify", "--exit-code", "65").stdout, "sealed at once")
 	h.fails(cli.ExitFailed, []string{"did you mean fetch?"}, "classify", "--exit-code", "1", "--dag", "rules", "--task", "fetsh")
+}
+
+// TestInfoTriesEncoders: ffmpeg's own list is not believed; the software
+// encoder of the tests' ffmpeg works, and says that it was the processor.
+func TestInfoTriesEncoders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	list, ok := h.show("info", "--encoders")["encoders"].([]any)
+	require.True(t, ok)
+	require.Contains(t, list, map[string]any{"codec": "h264", "encoder": "libx264", "device": "", "works": true})
 }

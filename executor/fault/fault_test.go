@@ -318,6 +318,7 @@ func TestNetworkErrors(t *testing.T) {
 	require.Equal(t, fault.CodeHostUnreachable, fault.Network(syscall.EHOSTUNREACH).Code)
 	require.Equal(t, fault.CodeTLSError, fault.Network(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a"}).Code)
 	require.Equal(t, fault.CodeConnectionReset, fault.Network(io.EOF).Code)
+	require.Equal(t, fault.CodeConnectionReset, fault.Network(&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}).Code)
 	require.Equal(t, fault.CodeNetworkError, fault.Network(errors.New("odd")).Code)
 	require.Nil(t, fault.Network(nil))
 }

@@ -147,7 +147,8 @@ func networkCode(err error) string {
 		return CodeConnectionInvalid
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return CodeConnectionRefused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
+		errors.Is(err, net.ErrClosed): // the client closed its end because the other one was gone
 		return CodeConnectionReset
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
 		return CodeHostUnreachable

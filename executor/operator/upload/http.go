@@ -65,7 +65,7 @@ func drain(r io.ReadCloser) string {
 func (s *httpStore) refused(answer *http.Response, method, key string) error {
 	text := drain(answer.Body)
 	e := fault.HTTP(answer.StatusCode, answer.Header.Get("Retry-After"), s.a.t.Clock.Now())
-	e.Message = method + " " + s.address(key) + ": " + e.Message
+	e.Message += ": " + method + " " + s.address(key)
 	e.Stack = dag.CutText(strings.ToValidUTF8(text, "\uFFFD"), 4<<10)
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	smithy "github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -92,7 +93,7 @@ func s3Failure(a *attempt, what string, err error) *dag.TaskError {
 			err = signing.Err
 		}
 		e := fault.Network(err)
-		e.Message = what + ": " + err.Error()
+		e.Message = err.Error() + ": " + what
 		return e
 	}
 	e := fault.HTTP(http, retryAfter(err), a.t.Clock.Now())
@@ -108,14 +109,16 @@ func s3Failure(a *attempt, what string, err error) *dag.TaskError {
 		}
 		break
 	}
-	e.Message = fmt.Sprintf("%s: HTTP status %d", what, http)
+	// What happened comes first: an address is long, and lists cut.
+	e.Message = fmt.Sprintf("HTTP status %d", http)
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		e.Message += ", " + code
-		if m := api.ErrorMessage(); m != "" {
+		if m := strings.TrimSuffix(api.ErrorMessage(), "."); m != "" {
 			e.Message += ": " + dag.CutText(m, 500)
 		}
 	}
+	e.Message += ": " + what
 	return e
 }
 

@@ -208,7 +208,7 @@ func (a *attempt) skip(ctx context.Context, sha string, size int64) (*Result, er
 		a.logf("%s is overwritten: %s", a.address, why)
 		return nil, nil
 	default:
-		return nil, fault.New(fault.CodeObjectExists, a.address+" holds something else: "+why)
+		return nil, fault.New(fault.CodeObjectExists, "the key holds something else ("+why+"): "+a.address)
 	}
 }
 
@@ -279,9 +279,9 @@ func (a *attempt) send(ctx context.Context, c *content) (*Result, error) {
 		case res != nil || err != nil:
 			return res, err
 		case gone:
-			return nil, fault.New(fault.CodeUploadLost, "the unfinished upload to "+a.address+" was ended by somebody else")
+			return nil, fault.New(fault.CodeUploadLost, "somebody else ended the unfinished upload: "+a.address)
 		}
-		return nil, fault.New(fault.CodeUploadLost, a.address+" was there and is gone again")
+		return nil, fault.New(fault.CodeUploadLost, "the key was taken and is free again: "+a.address)
 	}
 	if err != nil {
 		return nil, err
@@ -305,7 +305,7 @@ func (a *attempt) verify(ctx context.Context, c *content) (*found, error) {
 		return nil, err
 	}
 	if is == nil {
-		return nil, fault.New(fault.CodeUploadMismatch, "the store took "+a.address+" and has nothing there")
+		return nil, fault.New(fault.CodeUploadMismatch, "the store took the file and has nothing there: "+a.address)
 	}
 	why, same := "", false
 	switch a.s.verify {
@@ -322,7 +322,7 @@ func (a *attempt) verify(ctx context.Context, c *content) (*found, error) {
 		return nil, err
 	}
 	if !same {
-		return nil, fault.New(fault.CodeUploadMismatch, a.address+" is not what was sent: "+why)
+		return nil, fault.New(fault.CodeUploadMismatch, "the store's copy is not what was sent ("+why+"): "+a.address)
 	}
 	return is, nil
 }
