@@ -110,6 +110,7 @@ func TestHTTP(t *testing.T) {
 			args := map[string]any{"path": path, "target": s.URL + "/in?sig=hidden", "key": "a b/{sha256}{ext}", "headers": map[string]any{"X-Team": "media"}}
 			out, f := run(t, operator(), none(), args)
 			got := result(t, out)
+			require.Equal(t, int64(100_000), got.Size)
 			require.Equal(t, s.URL+"/in/a%20b/"+hashOf(data)+".mp4", got.URL)
 			require.Equal(t, data, s.kept["/in/a b/"+hashOf(data)+".mp4"])
 			require.NotContains(t, f.Output.String(), "hidden")

@@ -120,7 +120,7 @@ func (s *s3Store) look(ctx context.Context, key string) (*found, error) {
 		f.size = -1
 	}
 	if h := out.Metadata[metaSHA256]; isSHA256(h) {
-		f.sha256 = h
+		f.claimed = h
 	}
 	f.checksum(aws.ToString(out.ChecksumSHA256))
 	return f, nil
@@ -135,7 +135,7 @@ func (f *found) checksum(text string) {
 		return
 	}
 	if !ofParts {
-		f.sha256 = fmt.Sprintf("%x", raw) // what the store computed counts more than what the writer said
+		f.sha256 = fmt.Sprintf("%x", raw)
 		return
 	}
 	if n, err := strconv.Atoi(parts); err == nil {

@@ -22,6 +22,74 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/upload/s3test"
 )
 
+// silent stands before a real S3 server and takes its checksums out of what it
+// says; with spoil it also turns a byte of what it gives back.
+func silent(t testing.TB, s *s3test.Server, spoil bool) (conn dag.Connection, gets *atomic.Int64) {
+	t.Helper()
+	to, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	gets = &atomic.Int64{}
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
+		ModifyResponse: func(r *http.Response) error {
+			for name := range r.Header {
+				if strings.HasPrefix(name, "X-Amz-Checksum") {
+					r.Header.Del(name)
+				}
+			}
+			if r.Request.Method != http.MethodGet || r.Request.URL.RawQuery != "" && !strings.HasPrefix(r.Request.URL.RawQuery, "x-id=GetObject") {
+				return nil
+			}
+			gets.Add(1)
+			data, err := io.ReadAll(r.Body)
+			if spoil && len(data) > 0 {
+				data[len(data)/2] ^= 1
+			}
+			r.Body = io.NopCloser(bytes.NewReader(data))
+			return err
+		},
+	})
+	t.Cleanup(front.Close)
+	conn = s.Connection()
+	conn.Extra["endpoint_url"] = front.URL
+	return conn, gets
+}
+
+// A store that gives no checksums is read back after an upload: what the upload
+// itself left as metadata proves nothing. For a later skip that is enough.
+func TestS3WithoutChecksums(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	for _, size := range []int{1000, 6 * mebibyte} {
+		path, _ := file(t, uint64(size), size)
+		conn, gets := silent(t, s, false)
+		args := map[string]any{"path": path, "conn_id": "store", "target": "s3://media", "part_size": 5 * mebibyte}
+		require.False(t, result(t, first1(run(t, operator(), conn, args))).Skipped)
+		require.Equal(t, int64(1), gets.Load())
+		require.True(t, result(t, first1(run(t, operator(), conn, args))).Skipped)
+		require.Equal(t, int64(1), gets.Load())
+
+		conn, gets = silent(t, s, true)
+		args["target"] = "s3://media/spoilt"
+		fails(t, first1(run(t, operator(), conn, args)), "UPLOAD_MISMATCH", dag.ClassPermanent)
+		require.Equal(t, int64(1), gets.Load())
+		args["target"], args["verify"] = "s3://media/size", "size"
+		result(t, first1(run(t, operator(), conn, args)))
+		require.Equal(t, int64(1), gets.Load())
+	}
+	// With checksums nothing is read back.
+	path, _ := file(t, 77, 6*mebibyte)
+	var gets atomic.Int64
+	tr := inTheWay(t, s, func(_ http.ResponseWriter, _ *http.Request, what string, _ int) bool {
+		if what == "GET" {
+			gets.Add(1)
+		}
+		return false
+	})
+	result(t, first1(run(t, operator(), tr.conn, map[string]any{"path": path, "conn_id": "store", "target": "s3://media", "part_size": 5 * mebibyte})))
+	require.Zero(t, gets.Load())
+}
+
 // trouble stands before a real S3 server. meet is asked before each request
 // with what it is ("PUT", "POST uploads", "PUT part 2", "POST complete",
 // "HEAD" ...) and how often that was asked for; true says that it has answered.

@@ -46,8 +46,11 @@ type put struct {
 // found is what a store says of a key. What it does not say is empty.
 type found struct {
 	size int64 // -1 when it does not say
-	// sha256 of all bytes, in hexadecimal.
+	// sha256 of all bytes as the store computed it, in hexadecimal.
 	sha256 string
+	// claimed is the hash that the object's writer left with it: enough to skip
+	// what a verified upload put there, no proof of an upload of one's own.
+	claimed string
 	// composite is the checksum of S3 over parts, and their number.
 	composite []byte
 	parts     int
@@ -55,6 +58,26 @@ type found struct {
 	version   string
 	// proved: the file's content has been read and compared already.
 	proved bool
+}
+
+// compare holds what a store says of its copy against a content, as far as it
+// says something: known is false when it does not say enough.
+func (is *found) compare(sha string, size int64, c *content) (same bool, why string, known bool) {
+	switch {
+	case size >= 0 && is.size >= 0 && is.size != size:
+		return false, fmt.Sprintf("it has %d bytes, the file %d", is.size, size), true
+	case is.proved:
+		return true, "", true
+	case is.sha256 != "":
+		return is.sha256 == sha, "its SHA-256 is " + is.sha256 + ", the file's " + sha, true
+	case c != nil && len(is.composite) > 0 && is.parts == len(c.parts):
+		// Parts of other sizes give another checksum of the same bytes: only a match
+		// says something.
+		if string(is.composite) == string(c.composite()) {
+			return true, "", true
+		}
+	}
+	return false, "", false
 }
 
 // errTaken: the key has got a content since it was looked at.

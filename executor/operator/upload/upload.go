@@ -113,7 +113,7 @@ func (o *Operator) upload(ctx context.Context, a *attempt) (*Result, error) {
 		if a.again() {
 			a.sweep(ctx, false)
 		}
-		if res, err := a.skip(ctx, sha, -1); res != nil || err != nil {
+		if res, err := a.skip(ctx, sha, -1, nil); res != nil || err != nil {
 			return res, err
 		}
 	}
@@ -128,7 +128,7 @@ func (o *Operator) upload(ctx context.Context, a *attempt) (*Result, error) {
 		if a.again() {
 			a.sweep(ctx, false)
 		}
-		if res, err := a.skip(ctx, c.sha256, c.size); res != nil || err != nil {
+		if res, err := a.skip(ctx, c.sha256, c.size, c); res != nil || err != nil {
 			return res, err
 		}
 	}
@@ -188,13 +188,20 @@ func (a *attempt) readFile(ctx context.Context) (*content, error) {
 
 // skip gives the result when the key holds the content already, nil when it
 // holds nothing or what may be overwritten, and OBJECT_EXISTS for anything
-// else. size is -1 when it is not known.
-func (a *attempt) skip(ctx context.Context, sha string, size int64) (*Result, error) {
+// else. size is -1 and c nil while the file has not been read.
+func (a *attempt) skip(ctx context.Context, sha string, size int64, c *content) (*Result, error) {
 	is, err := a.st.look(ctx, a.key)
 	if is == nil || err != nil {
 		return nil, err
 	}
-	same, why, err := a.same(ctx, is, sha, size, nil)
+	same, why, known := is.compare(sha, size, c)
+	switch {
+	case known:
+	case is.claimed != "":
+		same, why = is.claimed == sha, "its SHA-256 is "+is.claimed+", the file's "+sha
+	default:
+		same, why, err = a.sameBytes(ctx, is, sha, size)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -212,31 +219,8 @@ func (a *attempt) skip(ctx context.Context, sha string, size int64) (*Result, er
 	}
 }
 
-// same compares what a store holds with a content; c is nil while the file has
-// not been read. It reads the object only when the store does not say enough.
-func (a *attempt) same(ctx context.Context, is *found, sha string, size int64, c *content) (same bool, why string, err error) {
-	if size >= 0 && is.size >= 0 && is.size != size {
-		return false, fmt.Sprintf("it has %d bytes, the file %d", is.size, size), nil
-	}
-	switch {
-	case is.proved:
-		return true, "", nil
-	case is.sha256 != "":
-		if is.sha256 != sha {
-			return false, "its SHA-256 is " + is.sha256 + ", the file's " + sha, nil
-		}
-		return true, "", nil
-	case c != nil && is.parts == len(c.parts) && len(is.composite) > 0:
-		if string(is.composite) != string(c.composite()) {
-			return false, "the checksum of its parts is another one", nil
-		}
-		return true, "", nil
-	}
-	return a.sameBytes(ctx, sha, size)
-}
-
 // sameBytes reads the object and compares hashes.
-func (a *attempt) sameBytes(ctx context.Context, sha string, size int64) (same bool, why string, err error) {
+func (a *attempt) sameBytes(ctx context.Context, is *found, sha string, size int64) (same bool, why string, err error) {
 	r, err := a.st.read(ctx, a.key)
 	if err != nil {
 		return false, "", err
@@ -254,6 +238,7 @@ func (a *attempt) sameBytes(ctx context.Context, sha string, size int64) (same b
 	case sum != sha:
 		return false, "its SHA-256 is " + sum + ", the file's " + sha, nil
 	}
+	is.size = n
 	return true, "", nil
 }
 
@@ -274,7 +259,7 @@ func (a *attempt) send(ctx context.Context, c *content) (*Result, error) {
 	if errors.Is(err, errTaken) || errors.Is(err, errUploadGone) {
 		a.logf("another worker was faster: %v", err)
 		gone := errors.Is(err, errUploadGone)
-		res, err := a.skip(ctx, c.sha256, c.size)
+		res, err := a.skip(ctx, c.sha256, c.size, c)
 		switch {
 		case res != nil || err != nil:
 			return res, err
@@ -314,9 +299,12 @@ func (a *attempt) verify(ctx context.Context, c *content) (*found, error) {
 			why = fmt.Sprintf("it has %d bytes, the file %d", is.size, c.size)
 		}
 	case verifyRead:
-		same, why, err = a.sameBytes(ctx, c.sha256, c.size)
+		same, why, err = a.sameBytes(ctx, is, c.sha256, c.size)
 	default:
-		same, why, err = a.same(ctx, is, c.sha256, c.size, c)
+		var known bool
+		if same, why, known = is.compare(c.sha256, c.size, c); !known {
+			same, why, err = a.sameBytes(ctx, is, c.sha256, c.size)
+		}
 	}
 	if err != nil {
 		return nil, err
