@@ -246,6 +246,53 @@ func TestS3Record(t *testing.T) {
 	require.Len(t, s.Objects(t), 1)
 }
 
+// The ways to write a connection: all lead to the same object.
+func TestS3Connections(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	path, data := file(t, 8, 10)
+	key := "films/" + hashOf(data) + ".mp4"
+	extra := func(more map[string]any) map[string]any {
+		out := map[string]any{"endpoint_url": s.URL}
+		for k, v := range more {
+			out[k] = v
+		}
+		return out
+	}
+	keys := map[string]any{"aws_access_key_id": s3test.AccessKey, "aws_secret_access_key": s3test.SecretKey, "region_name": "us-east-1", "aws_session_token": ""}
+	for name, c := range map[string]struct {
+		conn   dag.Connection
+		target string
+	}{
+		"keys in the extra":       {dag.Connection{Type: "aws", Extra: extra(keys)}, "s3://media/films"},
+		"bucket in the schema":    {dag.Connection{Type: "aws", Login: s3test.AccessKey, Password: s3test.SecretKey, Schema: "media", Extra: extra(nil)}, "films"},
+		"bucket and prefix":       {dag.Connection{Type: "aws", Login: s3test.AccessKey, Password: s3test.SecretKey, Extra: extra(map[string]any{"bucket_name": "media", "prefix": "/films/"})}, ""},
+		"an s3 address":           {dag.Connection{Type: "s3", Login: s3test.AccessKey, Password: s3test.SecretKey, Host: "media", Schema: "films", Extra: extra(nil)}, ""},
+		"Airflow's service":       {dag.Connection{Type: "aws", Login: s3test.AccessKey, Password: s3test.SecretKey, Extra: map[string]any{"service_config": map[string]any{"s3": map[string]any{"bucket_name": "media", "endpoint_url": s.URL}}, "config_kwargs": map[string]any{"s3": map[string]any{"addressing_style": "path"}}}}, "films/"},
+		"Airflow's old host":      {dag.Connection{Type: "aws", Login: s3test.AccessKey, Password: s3test.SecretKey, Host: s.URL}, "s3://media/films/"},
+		"certificates unverified": {dag.Connection{Type: "aws", Login: s3test.AccessKey, Password: s3test.SecretKey, Extra: extra(map[string]any{"verify": false})}, "S3://media/films"},
+	} {
+		out, f := run(t, operator(), c.conn, map[string]any{"path": path, "conn_id": "store", "target": c.target})
+		require.Equal(t, "s3://media/"+key, result(t, out).URL, name)
+		require.NotContains(t, f.Output.String(), "not acted on", name)
+	}
+	require.Len(t, s.Objects(t), 1)
+	for name, c := range map[string]dag.Connection{
+		"an address that is none": {Type: "aws", Login: "a", Password: "b", Schema: "media", Extra: map[string]any{"endpoint_url": "127.0.0.1:9000"}},
+		"a password in it":        {Type: "aws", Login: "a", Password: "b", Schema: "media", Extra: map[string]any{"endpoint_url": "http://me:hidden@127.0.0.1:9000"}},
+		"no region":               {Type: "aws", Login: "a", Password: "b", Schema: "media"},
+		"another style":           {Type: "aws", Login: "a", Password: "b", Schema: "media", Extra: map[string]any{"endpoint_url": s.URL, "addressing_style": "dns"}},
+		"a bucket that is none":   {Type: "aws", Login: "a", Password: "b", Schema: "me/dia", Extra: map[string]any{"endpoint_url": s.URL}},
+		"another kind":            {Type: "mysql", Host: "db"},
+	} {
+		e := fails(t, first1(run(t, operator(), c, map[string]any{"path": path, "conn_id": "store"})), "CONNECTION_INVALID", dag.ClassConfiguration)
+		require.NotContains(t, e.Error(), "hidden", name)
+	}
+	fails(t, first1(run(t, operator(), dag.Connection{}, map[string]any{"path": path, "conn_id": "nope", "target": "s3://media"})), "CONNECTION_MISSING", dag.ClassConfiguration)
+	e := fails(t, first1(run(t, operator(), dag.Connection{}, map[string]any{"path": path, "target": "s3://media"})), "INVALID_ARGUMENT", dag.ClassConfiguration)
+	require.Contains(t, e.Hint, "conn_id")
+}
+
 // What is wrong with a connection or a bucket is configuration.
 func TestS3Configuration(t *testing.T) {
 	t.Parallel()
