@@ -46,6 +46,9 @@ type LetterFilter struct {
 	ErrorCode   string       `json:"error_code,omitempty"`
 	Fingerprint string       `json:"fingerprint,omitempty"`
 	Status      LetterStatus `json:"status,omitempty"`
+	// Open lists only letters that are not settled: sealed, quarantined or being
+	// replayed.
+	Open bool `json:"-"`
 	// Since and Until bound enqueued_at: Since <= enqueued_at < Until.
 	Since *time.Time `json:"since,omitempty"`
 	Until *time.Time `json:"until,omitempty"`

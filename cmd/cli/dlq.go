@@ -213,15 +213,17 @@ func letterPairs(l dag.DeadLetter) []pair {
 
 type dlqStatsCmd struct {
 	letterFilter
+	All bool `help:"Count settled letters, too."`
 	outputFlag
 }
 
-// Run counts letters by fingerprint, the most frequent failure first.
+// Run counts open letters by fingerprint, the most frequent failure first.
 func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
+	filter.Open = !c.All && filter.Status == ""
 	st, err := s.store(ctx)
 	if err != nil {
 		return err

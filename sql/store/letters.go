@@ -80,6 +80,9 @@ func letterCondition(f dag.LetterFilter) condition {
 	c.eq("error_code", f.ErrorCode)
 	c.eq("fingerprint", f.Fingerprint)
 	c.eq("status", string(f.Status))
+	if f.Open {
+		c.add("status IN ('sealed', 'quarantined', 'replaying')")
+	}
 	if f.Since != nil {
 		c.add("enqueued_at >= ?", dialect.Stamp(*f.Since))
 	}
