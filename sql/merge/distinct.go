@@ -24,7 +24,7 @@ type distinct struct {
 
 // maxDistinct bounds the memory: hashes of eight bytes in a table at most three
 // quarters full.
-const maxDistinct = 1 << 22
+const maxDistinct = 1 << 21
 
 // newDistinct is unsure from the start where a collation decides what is equal.
 func newDistinct(p *plan) *distinct {

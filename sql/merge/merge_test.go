@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,14 @@ import (
 	"github.com/airlock-dag/airlock/sql/sqltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Each check of a property is dozens of batches on a real database; more on
+	// the command line, with -rapid.checks.
+	if err := flag.Set("rapid.checks", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bench is one target database and the folder of the files.
 type bench struct {

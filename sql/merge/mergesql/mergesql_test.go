@@ -99,6 +99,15 @@ func TestParseRefusesWithThePlace(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("MERGE INTO t AS a USING (SELECT 1) b ON a.k = b.k WHEN MATCHED AND a.x < b.x THEN UPDATE SET x = b.x, y = 'q' WHEN NOT MATCHED THEN INSERT (k) VALUES (b.k)")
 	f.Add("merge into `t` using s on (t.a=s.a) when matched then delete")
+	for _, seed := range []string{
+		"MERGE INTO d.t USING s ON t.a = s.a AND s.b = t.b WHEN NOT MATCHED BY SOURCE AND t.c IN (1, 'x') THEN UPDATE SET t.c = CASE WHEN t.c > 1 THEN 2 ELSE t.c END WHEN NOT MATCHED BY TARGET THEN DO NOTHING;",
+		"MERGE INTO t USING (SELECT ')' AS a /* ( */ FROM x -- ) \n) s ON s.a <=> t.a WHEN MATCHED THEN UPDATE SET *",
+		"MERGE INTO t x USING (VALUES (1)) y ON (x.a = y.a) WHEN NOT MATCHED THEN INSERT (a, b) VALUES (y.a, CONCAT(y.a, \"q'\"))",
+		"MERGE INTO \"t\" USING [s] ON t.a = s.a WHEN MATCHED AND (((t.a)))=1 THEN DELETE WHEN MATCHED THEN DO NOTHING",
+		"MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET a = 'x", "MERGE", "MERGE INTO t USING ( ON", "\x00 \xff MERGE INTO t",
+	} {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, flavour := range []sqltext.Flavour{sqltext.MySQL, sqltext.SQLite} {
 			s, err := mergesql.Parse(text, flavour)
@@ -108,8 +117,13 @@ func FuzzParse(f *testing.F) {
 			require.NotEmpty(t, s.On)
 			require.NotEmpty(t, s.Clauses)
 			for _, c := range s.Clauses {
+				require.False(t, c.Matched && c.BySource)
 				if c.When != nil {
 					_ = c.When.SQL(sql)
+				}
+				for i := range c.Set {
+					_ = c.Set[i].Value.SQL(sql)
+					require.NotEmpty(t, c.Set[i].Column)
 				}
 			}
 		}
