@@ -125,10 +125,31 @@ func (e *Engine) attempt(ctx context.Context, job *Job, effect *Effect) (*Detail
 		}
 		_ = conn.Close()
 	}()
+	if err := b.cutFractions(ctx); err != nil {
+		return nil, err
+	}
 	if err := b.fill(ctx); err != nil {
 		return nil, err
 	}
 	return b.merge(ctx)
+}
+
+// cutFractions makes both servers cut a computed time's digits that its column
+// has not: MySQL would round them, into the next second or the next year.
+func (b *batch) cutFractions(ctx context.Context) error {
+	mode := ""
+	switch b.e.DB.Kind() {
+	case dialect.MySQL:
+		mode = "CONCAT(@@sql_mode, ',TIME_TRUNCATE_FRACTIONAL')"
+	case dialect.MariaDB:
+		mode = "REPLACE(@@sql_mode, 'TIME_ROUND_FRACTIONAL', '')"
+	default:
+		return nil
+	}
+	if _, err := b.conn.ExecContext(ctx, "SET SESSION sql_mode = "+mode); err != nil {
+		return fmt.Errorf("set how fractions of a second are cut: %w", err)
+	}
+	return nil
 }
 
 // fill reads the source into the stage. Nothing in the target is locked yet.
