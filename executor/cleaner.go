@@ -153,7 +153,7 @@ func (c *Cleaner) cleanLogs(ctx context.Context, before time.Time, dryRun bool) 
 		if dryRun {
 			return nil
 		}
-		return os.Remove(file)
+		return os.Remove(file) //nolint:gosec // the logs folder is Airlock's own
 	})
 	if !dryRun {
 		for i := len(folders) - 1; i >= 0; i-- {

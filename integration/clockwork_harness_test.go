@@ -197,7 +197,7 @@ func sqliteFile(t *testing.T) string {
 	// A simulation is about what is decided, not about the disk: where memory can
 	// hold files, its thousands of commits wait for no disk.
 	const memory = "/dev/shm"
-	if dir, err := os.MkdirTemp(memory, "airlock-clockwork-"); err == nil {
+	if dir, err := os.MkdirTemp(memory, "airlock-clockwork-"); err == nil { //nolint:usetesting // that one is on a disk
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		return "sqlite:///" + filepath.Join(dir, "airlock.db")
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -59,7 +58,7 @@ func (s *session) exportLetters(ctx context.Context, name string, ids []int64) (
 	if err != nil {
 		return err
 	}
-	var out io.Writer = s.env.Stdout
+	out := s.env.Stdout
 	if name != "-" {
 		file, ferr := os.OpenFile(s.path(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if ferr != nil {

@@ -97,6 +97,7 @@ func (m *Metrics) TaskEnded(c dag.Claim, r dag.Result) {
 		if r.Letter != nil {
 			m.enqueued.WithLabelValues(queue, string(r.Letter.ErrorClass)).Inc()
 		}
+	default: // the count of attempts says all
 	}
 	m.countRungs(c, r)
 }

@@ -99,11 +99,13 @@ func Settle(c dag.Circuit, w dag.CircuitWindow, ended Ended, p dag.CircuitPolicy
 				c.Successes++
 			case Failure:
 				return reopen(c, "a probe failed", p.OpenFor, now)
+			case Neutral: // it said nothing about the dependency
 			}
 		}
 		if c.Successes >= p.Probes {
 			return closed(c, fmt.Sprintf("%d of %d probes succeeded", c.Successes, p.Probes))
 		}
+	case dag.CircuitOpen: // calls that began before it opened change nothing
 	}
 	return c
 }

@@ -36,7 +36,7 @@ func TestInspectIsProbeAndPackets(t *testing.T) {
 			probe, probeErr := tool.Probe(t.Context(), path)
 			if probeErr != nil {
 				require.Error(t, err)
-				require.Equal(t, probeErr.(*dag.TaskError).Code, err.(*dag.TaskError).Code)
+				require.Equal(t, codeOf(t, probeErr), codeOf(t, err))
 				return
 			}
 			require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestHashCache(t *testing.T) {
 
 	require.NoError(t, os.Remove(path))
 	_, err = cache.ReadInput(t.Context(), path)
-	require.Equal(t, ffmpeg.CodeInputMissing, err.(*dag.TaskError).Code)
+	require.Equal(t, ffmpeg.CodeInputMissing, codeOf(t, err))
 	write("cccc")
 
 	var none *ffmpeg.HashCache
@@ -147,5 +147,13 @@ func TestDetector(t *testing.T) {
 	require.Equal(t, 3, starts())
 	require.NoError(t, os.Remove(program))
 	_, err := d.Detect(t.Context(), program, program, "")
-	require.Equal(t, ffmpeg.CodeFFmpegMissing, err.(*dag.TaskError).Code)
+	require.Equal(t, ffmpeg.CodeFFmpegMissing, codeOf(t, err))
+}
+
+// codeOf is the code of a task's error.
+func codeOf(t *testing.T, err error) string {
+	t.Helper()
+	var e *dag.TaskError
+	require.ErrorAs(t, err, &e)
+	return e.Code
 }

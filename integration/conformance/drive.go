@@ -234,6 +234,7 @@ func (r *drive) attempt(ti *dag.TaskInstance) {
 		ti.FailureCount++
 	case dag.StateUpForReschedule:
 		ti.TryNumber--
+	default:
 	}
 	if raw, ok := result.XComs[dag.XComReturnValue]; ok {
 		var v any

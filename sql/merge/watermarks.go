@@ -25,7 +25,7 @@ type Watermark struct {
 	RunID      string    `json:"run_id"`
 }
 
-// ErrNoWatermark: the target has no watermark of the name.
+// ErrNoWatermark says that the target has no watermark of the name.
 var ErrNoWatermark = errors.New("there is no such watermark")
 
 // Watermarks lists the watermarks of a target database by name. A database

@@ -28,7 +28,7 @@ func StartMySQL(tb testing.TB) *Process {
 		tb.Fatal(err)
 	}
 	sweep()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid())) //nolint:usetesting // sweep finds what a killed test left by its name
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 func (o *Operator) Missing(ctx context.Context, args map[string]any, dir string) (string, error) {
 	s, fail := readSettings(args, dir, o)
 	if fail != nil {
-		return "", nil // the step itself says what is wrong with it
+		return "", nil //nolint:nilerr // the step itself says what is wrong with it
 	}
 	tool, err := o.Versions.Detect(ctx, s.ffmpeg, s.ffprobe, "")
 	if err != nil {

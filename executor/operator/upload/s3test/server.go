@@ -66,7 +66,7 @@ func start(t testing.TB, bin, dir string) (*Server, string, error) {
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
 	var said bytes.Buffer
-	cmd := exec.Command(bin, address, dir, AccessKey, SecretKey)
+	cmd := exec.Command(bin, address, dir, AccessKey, SecretKey) //nolint:noctx // it ends with the test
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
