@@ -27,12 +27,15 @@ build: $(BIN) ## build the one static binary, bin/airlock
 $(BIN): $(SOURCES) go.mod go.sum
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/airlock
 
+# Which of the examples `make run` runs.
+DAG ?= media_ingest
+
 .PHONY: run
-run: build ## run examples/media_ingest.yml once in the foreground, on SQLite
+run: build ## run examples/media_ingest.yml once in the foreground, on SQLite (DAG=transcode_catalogue)
 	.ci/deps ffmpeg
 	mkdir -p '$(AIRLOCK_HOME)'
 	AIRLOCK_CONN_WAREHOUSE='sqlite:///$(AIRLOCK_HOME)/warehouse.db' \
-		$(BIN) dags test media_ingest --dags-folder examples
+		$(BIN) dags test $(DAG) --dags-folder examples
 
 # The S3 server that the upload step is tested on; tests that miss it build it.
 $(S3): .ci/s3/main.go .ci/s3/go.mod .ci/s3/go.sum

@@ -288,6 +288,8 @@ func TestS3Connections(t *testing.T) {
 		e := fails(t, first1(run(t, operator(), c, map[string]any{"path": path, "conn_id": "store"})), "CONNECTION_INVALID", dag.ClassConfiguration)
 		require.NotContains(t, e.Error(), "hidden", name)
 	}
+	web := dag.Connection{Type: "http", Host: "feed", Login: "me", Password: "mine"}
+	fails(t, first1(run(t, operator(), web, map[string]any{"path": path, "conn_id": "store", "target": "s3://media"})), "CONNECTION_INVALID", dag.ClassConfiguration)
 	fails(t, first1(run(t, operator(), dag.Connection{}, map[string]any{"path": path, "conn_id": "nope", "target": "s3://media"})), "CONNECTION_MISSING", dag.ClassConfiguration)
 	e := fails(t, first1(run(t, operator(), dag.Connection{}, map[string]any{"path": path, "target": "s3://media"})), "INVALID_ARGUMENT", dag.ClassConfiguration)
 	require.Contains(t, e.Hint, "conn_id")

@@ -25,6 +25,9 @@ type s3Connection struct {
 // readS3Connection reads a connection; place is bucket/prefix where the step
 // says it.
 func readS3Connection(c dag.Connection, place string) (*s3Connection, error) {
+	if !slices.Contains([]string{"aws", "s3", "s3a"}, c.Type) { // the login of something else is no access key
+		return nil, fmt.Errorf("it is of type %q, and an S3 target needs one of type aws or s3", c.Type)
+	}
 	text := func(keys ...string) string {
 		for _, k := range keys {
 			if s, ok := c.Extra[k].(string); ok && strings.TrimSpace(s) != "" {

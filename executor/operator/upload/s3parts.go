@@ -24,7 +24,7 @@ const (
 	partWait  = time.Minute
 	// endTime bounds ending an upload when the attempt itself is over, endTries how
 	// often it is tried.
-	endTime  = 15 * time.Second
+	endTime  = 5 * time.Second
 	endTries = 7
 )
 
