@@ -15,6 +15,10 @@ import (
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
 )
 
+// expectFrom is the size from which a server is asked whether it wants the body:
+// one that does not know the question costs a second.
+const expectFrom = 2 << 20
+
 // httpStore is what takes PUT below an HTTP address.
 type httpStore struct {
 	a    *attempt
@@ -172,7 +176,9 @@ func (s *httpStore) put(ctx context.Context, p put) error {
 	header := http.Header{
 		"Content-Type": {p.contentType}, "Repr-Digest": {"sha-256=:" + sum + ":"}, "Digest": {"sha-256=" + sum},
 		"Idempotency-Key": {dag.PayloadHash([]byte(s.address(p.key) + " " + p.content.sha256))},
-		"Expect":          {"100-continue"}, // a refusal should cost a header, not a film
+	}
+	if p.content.size >= expectFrom { // a refusal should cost a header, not a film
+		header.Set("Expect", "100-continue")
 	}
 	if !p.replace {
 		header.Set("If-None-Match", "*")
