@@ -78,6 +78,11 @@ crash-media: ## kill ffmpeg, workers and Airlock amid encodes, and look at the c
 	.ci/deps ffmpeg
 	AIRLOCK_MEDIA_KILLS=$(KILLS) AIRLOCK_CRASH_SEED=$(SEED) go test -count=1 -v -timeout 60m -run '^TestMediaSurvivesKills' ./integration
 
+.PHONY: galera
+galera: ## run a fleet over a Galera cluster of three nodes, one of them killed
+	.ci/deps mariadb-server galera-4 rsync
+	AIRLOCK_GALERA=1 go test -count=1 -v -timeout 20m -run '^TestGalera$$' ./integration
+
 .PHONY: check
 check: $(LINT) ## format, vet, linter, module files, shell scripts, build
 	@echo 'gofmt'; wrong=$$(gofmt -l $$(git ls-files '*.go' | grep -v /testdata/)); \

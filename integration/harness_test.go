@@ -145,6 +145,20 @@ func (h *house) startWith(env []string, args ...string) *process {
 	return p
 }
 
+// startAs is start as another user, when root runs the test.
+func (h *house) startAs(uid uint32, args ...string) *process {
+	h.t.Helper()
+	p := &process{cmd: exec.Command(h.bin, args...), log: &lockedBuffer{}, done: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = h.env, p.log, p.log, filepath.Dir(h.dags)
+	if os.Getuid() == 0 {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	require.NoError(h.t, p.cmd.Start())
+	go func() { defer close(p.done); _ = p.cmd.Wait() }()
+	h.t.Cleanup(p.kill)
+	return p
+}
+
 // kill is kill -9.
 func (p *process) kill() {
 	_ = p.cmd.Process.Signal(syscall.SIGKILL)

@@ -253,6 +253,19 @@ func (c *counter) distinct(t testing.TB, path string) int {
 	return len(c.keys[path])
 }
 
+// more lists the keys that a path got more than once, with how often.
+func (c *counter) more(path string) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for key, n := range c.keys[path] {
+		if n > 1 {
+			out[key] = n
+		}
+	}
+	return out
+}
+
 // pause waits a drawn time of at most ms: how long is part of the attack.
 func (s *storm) pause(ms int) { time.Sleep(time.Duration(s.rnd.IntN(ms)+1) * time.Millisecond) }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/crashpoint"
 )
 
 // grammar is the whole command line. Field names and tags are the commands and
@@ -55,7 +56,7 @@ var errReported = errors.New("reported")
 // wrong use. It never ends the process.
 func Run(ctx context.Context, args []string, env Env) int {
 	if env.Clock == nil {
-		env.Clock = dag.SystemClock{}
+		env.Clock = crashpoint.Clock(dag.SystemClock{})
 	}
 	var g grammar
 	helped := false

@@ -136,6 +136,9 @@ func openError(t target, err error) error {
 		if t.kind == SQLite {
 			e.Hint = "check the path and the rights of its folder"
 		}
+	case ClassReadOnly:
+		e.Code = dag.ErrInvalid
+		e.Hint = "nothing can be written here: check the rights of the user, and whether the disk or the server is read-only"
 	case ClassCorrupt:
 		e.Code = dag.ErrInvalid
 		e.Hint = "the file is no SQLite database, or is damaged"

@@ -54,7 +54,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), allowed: map[change]bool{}, log: o.Log}
 	if s.clock == nil && db.IsSQLite() {
-		s.clock = dag.SystemClock{}
+		s.clock = crashpoint.Clock(dag.SystemClock{})
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
