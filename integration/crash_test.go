@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -105,6 +106,37 @@ func (s *storm) replace(i int, env ...string) {
 // TestCrashStandalone attacks two processes on one SQLite file.
 func TestCrashStandalone(t *testing.T) {
 	t.Parallel()
+	s := standaloneStorm(t)
+	s.attack(crashSetting(t, "AIRLOCK_CRASH_ROUNDS", defaultRounds))
+}
+
+// TestCrashAtEveryPoint kills one of two processes at each crash point that the
+// storm's DAG comes by, one after the other.
+func TestCrashAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("AIRLOCK_CRASH_ROUNDS") == "" {
+		t.Skip("make crash walks all points; make test asks only that each is reached")
+	}
+	s := standaloneStorm(t)
+	for _, point := range s.points {
+		if slices.ContainsFunc([]string{"seal task ", "set cleared instances back", "list what a worker holds", "record a failed delivery"},
+			func(begin string) bool { return strings.HasPrefix(point, begin) }) {
+			continue // what the storm has not: a task that cannot be expanded, a person who clears, a server, a receiver that is away
+		}
+		s.replace(0, "AIRLOCK_CRASH_AT="+point)
+		require.Eventually(t, s.crew[0].dead, patience, pause, "nobody came by %q", point)
+		s.reached[point]++
+		s.living()
+		s.replace(0)
+		if strings.HasPrefix(point, "reaper: ") {
+			s.replace(1) // so that there is something for the reaper of the next point
+		}
+	}
+	s.attack(1)
+}
+
+func standaloneStorm(t *testing.T) *storm {
+	t.Helper()
 	h := newHouse(t)
 	target := filepath.Join(filepath.Dir(h.home), "target.db")
 	h.env = append(h.env, "AIRLOCK_CONN_TARGET=sqlite:///"+target)
@@ -117,7 +149,7 @@ func TestCrashStandalone(t *testing.T) {
 	s.state = h.db()
 	s.begin("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT COUNT(*) FROM c",
 		[]string{"standalone"}, []string{"standalone"})
-	s.attack(crashSetting(t, "AIRLOCK_CRASH_ROUNDS", defaultRounds))
+	return s
 }
 
 // TestCrashFleet attacks two schedulers, three workers, the server itself and

@@ -38,7 +38,7 @@ storm:
     twice:   {operator: bash, retries: 1, bash_command: "sleep 0.2; exit 1"}
     poison:  {operator: bash, retries: 3, bash_command: "exit 65"}
     skip:    {operator: bash, bash_command: "exit 99"}
-    second:  {operator: bash, retries: 9, bash_command: "test {{ ti.try_number }} -gt 1"}
+    second:  {operator: bash, retries: 9, on_execute_callback: {callback: command, command: "true"}, bash_command: "test {{ ti.try_number }} -gt 1"}
     fragile: {operator: bash, max_crashes: 2, bash_command: "sleep 0.5; echo ok"}
     slow:    {operator: bash, execution_timeout: 0.5, bash_command: "sleep 600"}
     daemon:  {operator: bash, bash_command: "setsid sleep 600 > /dev/null 2>&1 & echo started"}

@@ -2,11 +2,14 @@ package integration
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,4 +118,34 @@ func TestEveryCrashPointIsReached(t *testing.T) {
 		}, patience, pause, "nothing comes by %q", point)
 	}
 	h.checked()
+}
+
+// TestAMigrationMayBeKilledAnywhere: before the first file, after each of them,
+// and at a moment that nobody chose. The next one goes on where it stopped.
+func TestAMigrationMayBeKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	bin, err := crashBuild()
+	require.NoError(t, err)
+	for name, h := range map[string]*house{"sqlite": newHouse(t), "mariadb": newHouse(t, "AIRLOCK__DATABASE__DSN="+sqltest.MariaDB(t))} {
+		h.bin = bin
+		kill := func(at string) (killed bool) {
+			p := h.startWith([]string{"AIRLOCK_CRASH_AT=" + at}, "db", "migrate")
+			<-p.done
+			return p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
+		}
+		require.True(t, kill("migration: before the first file"), name)
+		for range 3 { // in the middle of the first file, say
+			p := h.start("db", "migrate")
+			time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+			p.kill()
+		}
+		files := 0
+		for kill("migration: after a file") {
+			files++ // each leaves one file more behind it
+			require.Less(t, files, 100, name)
+		}
+		t.Logf("%s: killed after %d files", name, files)
+		h.ok("db", "migrate")
+		h.checked()
+	}
 }

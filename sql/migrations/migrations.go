@@ -68,13 +68,13 @@ func Up(ctx context.Context, db *dialect.DB) error {
 func eachFile(ctx context.Context, p *goose.Provider) error {
 	for {
 		_, err := p.UpByOne(ctx)
-		crashpoint.Point("migration: after a file")
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		crashpoint.Point("migration: after a file")
 	}
 }
 
