@@ -47,7 +47,7 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 	}
 	head := make([]byte, 0, SniffSize)
 	hash := sha256.New()
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, min(max(before.Size()+1, SniffSize), 1<<20)) // most of what is read again is small
 	var size int64
 	for {
 		if ctx.Err() != nil {

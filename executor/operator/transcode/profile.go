@@ -235,6 +235,32 @@ type profileBook struct {
 type bookPage struct {
 	data     []byte
 	profiles map[string]*Profile
+	inline   map[string]*Profile // by the JSON of what stands in the step
+}
+
+// maxInline bounds what is remembered of profiles that stand in steps.
+const maxInline = 1000
+
+// inline is Inline, remembered likewise.
+func (b *profileBook) inline(m map[string]any, dir string) (*Profile, error) {
+	if _, err := b.read(dir); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return Inline(m, dir)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	page := b.known[dir]
+	if p, ok := page.inline[string(text)]; ok {
+		return p, nil
+	}
+	p, err := Inline(m, dir)
+	if err == nil && len(page.inline) < maxInline {
+		page.inline[string(text)] = p
+	}
+	return p, err
 }
 
 func (b *profileBook) read(dir string) (map[string]*Profile, error) {
@@ -254,7 +280,7 @@ func (b *profileBook) read(dir string) (map[string]*Profile, error) {
 	if b.known == nil || len(b.known) > 1000 {
 		b.known = map[string]bookPage{}
 	}
-	b.known[dir] = bookPage{data: data, profiles: all}
+	b.known[dir] = bookPage{data: data, profiles: all, inline: map[string]*Profile{}}
 	return all, nil
 }
 

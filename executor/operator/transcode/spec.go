@@ -354,7 +354,7 @@ func (r *reader) profile(s *settings, dir string, o *Operator) {
 		}
 		s.profile = p
 	case map[string]any:
-		s.profile, err = Inline(v, dir)
+		s.profile, err = o.profiles.inline(v, dir)
 	default:
 		r.fail("profile is %v, and must be a name or a mapping", v)
 		return
