@@ -31,6 +31,8 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 
 	log := attemptLog(w.o.LogsDir, logPath, w.o.LogLimit)
 	defer func() { _ = log.Close() }()
+	in.tell = &teller{clock: w.o.Clock, log: log}
+	w.keep.tells(c.ID, in.tell)
 	log.Note("%s airlock: attempt %d of %s begins on %s (fence %d)\n", start.Format(time.RFC3339Nano), c.TryNumber, c.String(), w.o.Hostname, c.Fence)
 
 	var err error
@@ -44,6 +46,7 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 		in.Outcome = w.operate(ctx, &in, log)
 	}
 	in.End = w.o.Clock.Now()
+	in.Detail = in.tell.detail(in.Detail)
 
 	in.Outcome = w.settled(context.Cause(ctx), &in, log)
 	if in.Outcome.Kind == dag.OutcomeFailed {
@@ -192,6 +195,9 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 	return &operator.Task{
 		DAG: in.DAG, Def: in.Task, TI: c.TaskInstance, Run: c.Run, Args: in.Args, Render: renderer.String, Log: log,
 		Progress: func(p operator.Progress) {
+			if in.tell != nil {
+				in.tell.report(p)
+			}
 			if w.o.OnProgress != nil {
 				w.o.OnProgress(c, p)
 			}

@@ -40,6 +40,7 @@ type Ending struct {
 
 	planOnly bool
 	trouble  *trouble        // with the state database, while the attempt ran
+	tell     *teller         // of the progress; nil where nobody reports
 	ticket   *breaker.Ticket // what the attempt may use; nil before it asked
 }
 

@@ -16,6 +16,8 @@ type held struct {
 	key    dag.TaskInstanceKey
 	until  time.Duration // as elapsed, counted from before the request was sent
 	cancel context.CancelCauseFunc
+	// tell knows how far the attempt is; nil until it has begun.
+	tell *teller
 	// away is set while the state database does not take renewals, stopped when
 	// the attempt was stopped for want of one.
 	away, stopped bool
@@ -76,6 +78,39 @@ func (k *keeper) cancel(id int64, cause error) {
 	defer k.mu.Unlock()
 	if h := k.held[id]; h != nil {
 		h.cancel(cause)
+	}
+}
+
+// tells notes who knows how far an attempt is.
+func (k *keeper) tells(id int64, t *teller) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.held[id]; h != nil {
+		h.tell = t
+	}
+}
+
+// showProgress keeps how far the attempts are, where one of them says so. It is
+// only a notice: when it fails, the next one comes.
+func (k *keeper) showProgress(ctx context.Context) {
+	k.mu.Lock()
+	var list []dag.TaskProgress
+	for _, h := range k.held {
+		if h.tell == nil {
+			continue
+		}
+		if p := h.tell.now(h.lease); p != nil {
+			list = append(list, *p)
+		}
+	}
+	k.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, k.interval/4) // the next renewal is not to wait for it
+	defer stop()
+	if err := k.store.SetProgress(ctx, list); err != nil {
+		k.log.Debug("progress could not be kept", "error", err)
 	}
 }
 

@@ -97,6 +97,8 @@ type WorkerStore interface {
 	// hash, so that its failures can be counted though the worker should die of
 	// it, and gives what has been counted so far.
 	OpenInput(ctx context.Context, l dag.Lease, assetSHA256 string) (dag.MediaInput, error)
+	// SetProgress keeps how far running attempts are, for people to look at.
+	SetProgress(ctx context.Context, list []dag.TaskProgress) error
 	// CreateRuns serves trigger_dag_run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Run finds a run; the error of one that does not exist has dag.ErrNotFound.

@@ -100,7 +100,7 @@ func (d *display) progress(c dag.Claim, p operator.Progress) {
 	if d.bars == nil {
 		if last, seen := d.told[c.ID]; !seen || p.Fraction >= last+plainStep {
 			d.told[c.ID] = p.Fraction
-			fmt.Fprintf(d.out, "%s %3.0f%% %s\n", name, 100*p.Fraction, p.Text)
+			fmt.Fprintf(d.out, "%s %s\n", name, p)
 		}
 		return
 	}

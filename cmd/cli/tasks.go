@@ -9,6 +9,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor"
+	"github.com/airlock-dag/airlock/executor/operator"
 )
 
 // tasksCmd groups what is done with tasks and their instances.
@@ -106,11 +107,21 @@ func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return printInstances(s.env.Stdout, c.Output, instances)
+	progress, err := st.Progress(ctx, c.DagID, run.RunID)
+	if err != nil {
+		return err
+	}
+	return printInstances(s.env.Stdout, c.Output, instances, col("progress", func(i dag.TaskInstance) any {
+		p, running := progress[i.ID]
+		if !running {
+			return nil
+		}
+		return operator.Progress{Fraction: p.Fraction, ETA: p.ETA, Text: p.Text}.String()
+	}))
 }
 
-func printInstances(w io.Writer, format string, instances []dag.TaskInstance) error {
-	return printRows(w, format, instances,
+func printInstances(w io.Writer, format string, instances []dag.TaskInstance, more ...column[dag.TaskInstance]) error {
+	return printRows(w, format, instances, append([]column[dag.TaskInstance]{
 		col("dag_id", func(i dag.TaskInstance) any { return i.DagID }),
 		col("run_id", func(i dag.TaskInstance) any { return i.RunID }),
 		col("task_id", func(i dag.TaskInstance) any { return i.TaskID }),
@@ -120,7 +131,7 @@ func printInstances(w io.Writer, format string, instances []dag.TaskInstance) er
 		col("start_date", func(i dag.TaskInstance) any { return i.StartDate }),
 		col("end_date", func(i dag.TaskInstance) any { return i.EndDate }),
 		col("next_try_at", func(i dag.TaskInstance) any { return i.NextTryAt }),
-	)
+	}, more...)...)
 }
 
 // mapIndex is nil for an instance of a task that is not mapped.

@@ -3,7 +3,9 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -110,6 +112,21 @@ type Progress struct {
 	ETA time.Duration
 	// Text is a few words: "1.2x, 340 frames".
 	Text string
+}
+
+// String is the report in words: "42 %, 1m10s left, 1.2x, 340 frames".
+func (p Progress) String() string {
+	var parts []string
+	if p.Fraction >= 0 {
+		parts = append(parts, fmt.Sprintf("%.0f %%", 100*p.Fraction))
+	}
+	if p.ETA > 0 {
+		parts = append(parts, p.ETA.Round(time.Second).String()+" left")
+	}
+	if p.Text != "" {
+		parts = append(parts, p.Text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // TriggerRequest asks for a run of another DAG.

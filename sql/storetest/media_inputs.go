@@ -118,3 +118,36 @@ func testMediaInputWindow(t *testing.T, b *bundle) {
 	require.Equal(t, 11, m.TotalFailures)
 	require.Equal(t, b.clock.Now(), m.FirstFailedAt)
 }
+
+// Progress is that of the attempt that runs, and of no other.
+func testProgress(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	run := b.trigger(oneDAG("d", "a", "b"), "r")
+	b.pass()
+	claims := b.claim(10)
+	require.NoError(t, b.s.SetProgress(ctx, nil))
+	set := func(c dag.Claim, fence int64, fraction float64, text string) {
+		require.NoError(t, b.s.SetProgress(ctx, []dag.TaskProgress{{
+			Lease: dag.Lease{TaskInstanceID: c.ID, Fence: fence}, Fraction: fraction, ETA: 90 * time.Second, Text: text,
+		}}))
+	}
+	set(claims[0], claims[0].Fence, 0.25, "slow")
+	set(claims[0], claims[0].Fence, 0.5, "quick"+strings.Repeat("é", 500))
+	set(claims[1], claims[1].Fence-1, 0.5, "of an attempt that is over")
+	got, err := b.s.Progress(ctx, "d", run.RunID)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	p := got[claims[0].ID]
+	require.InDelta(t, 0.5, p.Fraction, 1e-6)
+	require.Equal(t, 90*time.Second, p.ETA)
+	require.True(t, strings.HasPrefix(p.Text, "quick"))
+	require.Equal(t, b.clock.Now(), p.UpdatedAt)
+	set(claims[0], claims[0].Fence, -1, "joining")
+	got, err = b.s.Progress(ctx, "d", run.RunID)
+	require.NoError(t, err)
+	require.InDelta(t, -1, got[claims[0].ID].Fraction, 0)
+	b.apply(b.result(claims[0], dag.StateSuccess))
+	got, err = b.s.Progress(ctx, "d", run.RunID)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}

@@ -50,6 +50,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"letters are listed and grouped", testLetters},
 		{"failures of media inputs are counted by content", testMediaInputs},
 		{"counts of media inputs begin anew", testMediaInputWindow},
+		{"progress is that of the running attempt", testProgress},
 		{"clear sets back and resolves", testClear},
 		{"clear of a running task takes its fence", testClearRunning},
 		{"a letter is replayed", testReplay},
