@@ -37,6 +37,7 @@ type grammar struct {
 	Merge     mergeCmd     `cmd:"" group:"work" help:"Show what merge steps would do."`
 	Watermark watermarkCmd `cmd:"" group:"work" help:"List, set and reset the watermarks of a database."`
 	Inputs    inputsCmd    `cmd:"" group:"work" help:"List media inputs that failed, and release them."`
+	Import    importCmd    `cmd:"" group:"work" help:"Read what other tools say into DAG files."`
 	Classify  classifyCmd  `cmd:"" group:"work" help:"Explain how an error is classified."`
 	Circuits  circuitsCmd  `cmd:"" group:"work" help:"Look at circuit breakers, open and close them."`
 	Pools     poolsCmd     `cmd:"" group:"settings" help:"Change pools."`
