@@ -129,7 +129,7 @@ func (c dlqRowsListCmd) Run(ctx context.Context, s *session) (err error) {
 		col("status", func(l shownRow) any { return l.Status }),
 		col("return_count", func(l shownRow) any { return l.ReturnCount }),
 		col("enqueued_at", func(l shownRow) any { return l.EnqueuedAt }),
-		col("raw", func(l shownRow) any { return shorten(bytesText(l.Raw), 40) }),
+		col("raw", func(l shownRow) any { return shorten(bytesText(l.Text()), 40) }),
 	)
 }
 
@@ -171,7 +171,7 @@ func (c dlqRowsShowCmd) Run(ctx context.Context, s *session) (err error) {
 		{"expires_at", l.ExpiresAt},
 		{"updated_at", l.UpdatedAt},
 		{"header", bytesText(l.Header())},
-		{"raw", bytesText(l.Raw)},
+		{"raw", bytesText(l.Text())},
 	}
 	if l.OriginalRaw != nil {
 		pairs = append(pairs, pair{"original_raw", bytesText(*l.OriginalRaw)})

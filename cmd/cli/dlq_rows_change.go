@@ -14,7 +14,7 @@ type dlqRowsEditCmd struct {
 	ID int64 `arg:"" name:"id" help:"The row's id."`
 	connIDFlag
 	Set    map[string]string `placeholder:"COLUMN=VALUE" help:"Give a column another value; may be there several times."`
-	Raw    *string           `placeholder:"TEXT" help:"The whole row, as its source writes rows."`
+	Raw    *string           `placeholder:"TEXT" help:"The whole row as a text; it is written in the encoding of its file."`
 	File   string            `placeholder:"FILE" help:"A file with the whole row, byte for byte; - for the standard input."`
 	Reason string            `placeholder:"TEXT" help:"Why; kept with the row."`
 }
@@ -42,14 +42,16 @@ func (c dlqRowsEditCmd) Run(ctx context.Context, s *session) error {
 		if err := merge.EditRow(ctx, db, id, raw, s.hand(c.Reason)); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("row %d edited\n- %s\n+ %s", id, shorten(bytesText(l.Raw), 200), shorten(bytesText(string(raw)), 200)), nil
+		after := l
+		after.Raw = string(raw)
+		return fmt.Sprintf("row %d edited\n- %s\n+ %s", id, shorten(bytesText(l.Text()), 200), shorten(bytesText(after.Text()), 200)), nil
 	})
 }
 
 func (c dlqRowsEditCmd) raw(ctx context.Context, s *session, l *merge.RowLetter) ([]byte, error) {
 	switch {
 	case c.Raw != nil:
-		return []byte(*c.Raw), nil
+		return l.Encode(*c.Raw)
 	case c.File != "":
 		text, err := s.readFile(c.File)
 		// An editor's last line end is none of the row's.

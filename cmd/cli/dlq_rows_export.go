@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,16 +112,28 @@ func rowWriter(format string, w io.Writer) (func(merge.RowLetter) error, error) 
 }
 
 // rawWriter writes the rows' own bytes, and a header when it is another one than
-// before.
+// before. UTF-16 begins with its mark.
 func rawWriter(w io.Writer) func(merge.RowLetter) error {
-	header := ""
+	header, begun := "", false
 	return func(l merge.RowLetter) error {
-		text := l.Raw + "\n"
+		end, err := l.Encode("\n")
+		if err != nil {
+			return err
+		}
+		text := ""
+		if !begun && len(end) > 1 {
+			text = "\ufeff"
+		}
+		begun = true
 		if h := l.Header(); h != "" && h != header {
 			header = h
-			text = h + "\n" + text
+			text += h + "\n"
 		}
-		_, err := io.WriteString(w, text)
+		before, err := l.Encode(text)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(slices.Concat(before, []byte(l.Raw), end))
 		return err
 	}
 }

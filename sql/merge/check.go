@@ -15,6 +15,8 @@ const (
 	RuleLetters    = "row-letters-missing" // fewer letters than rows quarantined
 	RuleWatermark  = "watermark-behind"    // a watermark below what a batch moved it to
 	RuleResult     = "effect-unreadable"   // the stored result is not what the columns say
+	// RuleDecision: a row letter was closed and nobody's decision says so.
+	RuleDecision = "row-letter-undecided"
 )
 
 // Check looks at a target database: whether every finished effect accounts for
@@ -59,7 +61,32 @@ func Check(ctx context.Context, db *dialect.DB) ([]dag.Violation, error) {
 			out = append(out, v)
 		}
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	undecided, err := undecidedLetters(ctx, db)
+	return append(out, undecided...), err
+}
+
+// undecidedLetters finds closed letters without a row of the audit.
+func undecidedLetters(ctx context.Context, db *dialect.DB) ([]dag.Violation, error) {
+	there, err := tableExists(ctx, db, db.Reader(), "airlock_dead_letter_row_audit")
+	if err != nil || !there {
+		return nil, err
+	}
+	var found []struct {
+		ID     int64  `db:"id"`
+		Status string `db:"status"`
+	}
+	if err := db.Reader().SelectContext(ctx, &found, `SELECT l.id, l.status FROM airlock_dead_letter_row l WHERE l.status IN ('resolved', 'dropped')
+		AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row_audit a WHERE a.dead_letter_id = l.id) ORDER BY l.id LIMIT 100`); err != nil {
+		return nil, fmt.Errorf("look for closed letters without a decision: %w", err)
+	}
+	var out []dag.Violation
+	for _, l := range found {
+		out = append(out, dag.Violation{Rule: RuleDecision, Subject: fmt.Sprintf("row letter %d", l.ID), Found: "it is " + l.Status + " and no decision says so"})
+	}
+	return out, nil
 }
 
 func judge(key string, c Counts, result []byte, letters map[string]int64, marks map[string]string) []dag.Violation {

@@ -11,6 +11,9 @@ func (s *Spec) description() map[string]any {
 		if c.Required {
 			text += " required"
 		}
+		if c.Computed != nil {
+			text += " computed " + c.Computed.String()
+		}
 		if c.Check != nil {
 			text += " check " + c.Check.String()
 		}

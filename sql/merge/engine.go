@@ -166,7 +166,7 @@ func (b *batch) fill(ctx context.Context) error {
 	want := source.Wanted{Optional: map[string]bool{}}
 	for _, c := range spec.Columns {
 		want.Names = append(want.Names, c.Source())
-		if c.Default != nil {
+		if c.Default != nil || c.Computed != nil {
 			want.Optional[c.Source()] = true
 		}
 	}

@@ -133,9 +133,25 @@ func (l *RowLetter) WithFields(ctx context.Context, set map[string]string) ([]by
 	return []byte(raw), nil
 }
 
-// Header is the header line of the letter's file as CSV, without a line end;
-// empty for rows of another kind, and where it is not known.
+// Header is the header line of the letter's file, without a line end; empty for
+// rows of another kind, and where it is not known.
 func (l *RowLetter) Header() string { return source.HeaderLine(layoutOf(l)) }
+
+// Text is the row as a text, whatever its file's encoding.
+func (l *RowLetter) Text() string {
+	layout := layoutOf(l)
+	return layout.Decode(l.Raw)
+}
+
+// Encode gives a text as the bytes that the row's file writes for it.
+func (l *RowLetter) Encode(text string) ([]byte, error) {
+	layout := layoutOf(l)
+	raw, err := layout.Encode(text)
+	if err != nil {
+		return nil, &dag.Error{Code: dag.ErrInvalid, Op: fmt.Sprintf("edit row letter %d", l.ID), Err: err, Hint: "give the bytes with --file"}
+	}
+	return []byte(raw), nil
+}
 
 // ResolveRow closes an open letter whose row was put right otherwise, DropRow one
 // whose row is given up; ReleaseRow opens such a letter again.

@@ -183,7 +183,7 @@ var xcomText = regexp.MustCompile(`^(.+?)\.output(?:\[['"]([^'"]+)['"]\])?$`)
 // mapping, whose order is lost.
 func (a *args) columns(m map[string]any) []*column.Column {
 	var out []*column.Column
-	checks := map[*column.Column]string{}
+	checks, expressions := map[*column.Column]string{}, map[*column.Column]string{}
 	add := func(name, path string, v any) {
 		if name == "" {
 			a.problem(join(path, "name"), "missing-key", "a column needs a name")
@@ -202,6 +202,12 @@ func (a *args) columns(m map[string]any) []*column.Column {
 			out = append(out, c)
 			if check != "" {
 				checks[c] = check
+			}
+			if text := a.str(def, path, "expression"); text != "" {
+				expressions[c] = text
+				if c.From != "" || c.Trim {
+					a.problem(join(path, "expression"), "bad-combination", "a computed column has no from and no trim")
+				}
 			}
 		}
 	}
@@ -234,6 +240,7 @@ func (a *args) columns(m map[string]any) []*column.Column {
 		}
 		seen[strings.ToLower(c.Name)] = true
 	}
+	a.expressions(out, expressions)
 	for _, c := range out {
 		if text := checks[c]; text != "" && !a.template(text) {
 			k, err := column.ParseCheck(text, out)
@@ -246,8 +253,27 @@ func (a *args) columns(m map[string]any) []*column.Column {
 	return out
 }
 
+// expressions compiles the columns that are computed from others.
+func (a *args) expressions(columns []*column.Column, texts map[*column.Column]string) {
+	var sources []*column.Column
+	for _, c := range columns {
+		if texts[c] == "" {
+			sources = append(sources, c)
+		}
+	}
+	for _, c := range columns {
+		if text := texts[c]; text != "" && !a.template(text) {
+			e, err := column.ParseExpression(text, sources)
+			if err != nil {
+				a.problem(join(join("columns", c.Name), "expression"), "bad-expression", "%s", err)
+			}
+			c.Computed = e
+		}
+	}
+}
+
 func (a *args) column(name, path string, def map[string]any) (*column.Column, string) {
-	a.known(def, path, "name", "type", "from", "required", "default", "values", "pattern", "check", "format", "timezone", "trim", "store")
+	a.known(def, path, "name", "type", "from", "required", "default", "values", "pattern", "check", "format", "timezone", "trim", "store", "expression")
 	c := &column.Column{
 		Name: name, From: a.str(def, path, "from"), Required: a.boolean(def, path, "required", false),
 		Trim:       a.boolean(def, path, "trim", false),

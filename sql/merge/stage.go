@@ -182,30 +182,23 @@ func (l *loader) layout(rec *row.Record, f *row.Fault) string {
 // convert types the record's values; l.values has them.
 func (l *loader) convert(rec *row.Record) *row.Fault {
 	var first *row.Fault
+	computed := false
 	for i := range l.p.cols {
-		c := &l.p.cols[i]
-		l.values[i] = nil
-		v := rec.Values[i]
-		if c.isKey && v.Absent() && c.Default == nil {
-			if first == nil {
-				first = &row.Fault{Code: row.NullInKey, Column: c.Name, Message: "the key column has no value"}
-			}
+		if l.p.cols[i].Computed != nil {
+			l.values[i], computed = nil, true
 			continue
 		}
-		out, f := l.convertOne(c, v)
-		if f == nil && out == nil && c.notNull {
-			f = &row.Fault{Code: row.NullNotAllowed, Column: c.Name, Message: "the table's column takes no null"}
+		if f := l.set(i, rec.Values[i]); f != nil && first == nil {
+			first = f
 		}
-		if f != nil {
-			if first == nil {
-				first = f
-			}
-			continue
-		}
-		l.values[i] = out
 	}
 	if first != nil {
 		return first
+	}
+	if computed {
+		if f := l.compute(rec); f != nil {
+			return f
+		}
 	}
 	for i := range l.p.cols {
 		c := &l.p.cols[i]
@@ -218,6 +211,51 @@ func (l *loader) convert(rec *row.Record) *row.Fault {
 		})
 		if !ok || err != nil {
 			return c.Check.Failure(c.Name, err)
+		}
+	}
+	return nil
+}
+
+// set types one value of the row.
+func (l *loader) set(i int, v row.Value) *row.Fault {
+	c := &l.p.cols[i]
+	l.values[i] = nil
+	if c.isKey && v.Absent() && c.Default == nil {
+		return &row.Fault{Code: row.NullInKey, Column: c.Name, Message: "the key column has no value"}
+	}
+	out, f := l.convertOne(c, v)
+	if f == nil && out == nil && c.notNull {
+		f = &row.Fault{Code: row.NullNotAllowed, Column: c.Name, Message: "the table's column takes no null"}
+	}
+	if f == nil {
+		l.values[i] = out
+	}
+	return f
+}
+
+// compute fills the columns that are computed from the others, which have their
+// types already.
+func (l *loader) compute(rec *row.Record) *row.Fault {
+	value := func(name string) (any, column.Type) {
+		if at, ok := l.byName[name]; ok {
+			return l.values[at], l.p.cols[at].Type
+		}
+		if name == column.SourceLine {
+			return rec.Line, column.Type{Kind: column.Integer, Bits: 64}
+		}
+		return rec.Source, column.Type{Kind: column.Text}
+	}
+	for i := range l.p.cols {
+		c := &l.p.cols[i]
+		if c.Computed == nil {
+			continue
+		}
+		v, f := c.Computed.Value(c.Name, value)
+		if f == nil {
+			f = l.set(i, v)
+		}
+		if f != nil {
+			return f
 		}
 	}
 	return nil

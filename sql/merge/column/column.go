@@ -23,6 +23,8 @@ type Column struct {
 	Values []string
 	// Pattern must match the text, nil for any.
 	Pattern *regexp.Regexp
+	// Computed gives the value instead of the source, nil for none.
+	Computed *Expression
 	// Check is an expression over this and other columns, nil for none.
 	Check *Check
 	// Format is how a date or timestamp is written; ISO 8601 when nil.

@@ -90,3 +90,28 @@ func TestFormatOfAColumn(t *testing.T) {
 	require.Equal(t, row.BadDate, f.Code)
 	require.Contains(t, f.Message, "%d/%m/%Y")
 }
+
+// What a format is and what a text is may be anything: there is a time or an
+// error, and Python's own way of writing reads back.
+func FuzzFormat(f *testing.F) {
+	f.Add("%Y-%m-%d %H:%M:%S.%f%z", "2026-03-01 07:05:09.12+02:00")
+	f.Add("%a %d %b %y %I%p", "Sun 01 Mar 26 07AM")
+	f.Add("02.01.2006", "01.03.2026")
+	f.Add("unix_ms", "-1.5")
+	f.Fuzz(func(t *testing.T, format, text string) {
+		p, err := ParseFormat(format)
+		if err != nil {
+			return
+		}
+		c := Column{Name: "c", Type: Type{Kind: Timestamp, Scale: 6}, Format: p, Zone: time.UTC}
+		v, fault := c.Convert(row.Value{Kind: row.Text, Text: text})
+		if fault != nil {
+			return
+		}
+		stored, ok := v.(string)
+		require.True(t, ok)
+		at, err := time.Parse(TimestampLayout, stored)
+		require.NoError(t, err)
+		require.LessOrEqual(t, at.Year(), 9999)
+	})
+}

@@ -45,6 +45,7 @@ const (
 	NotInValues     Code = "NOT_IN_VALUES"
 	PatternMismatch Code = "PATTERN_MISMATCH"
 	CheckFailed     Code = "CHECK_FAILED"
+	NotComputable   Code = "NOT_COMPUTABLE"
 )
 
 // Codes of rows that the target database refuses.
@@ -63,7 +64,7 @@ func Codes() []Code {
 		BadJSON, NotAnObject, DuplicateKey, TrailingData, UnknownField, HeaderUnknown,
 		RequiredMissing, NullInKey, NullNotAllowed, WrongType, NotAnInteger, NotADecimal, NotANumber,
 		OutOfRange, TooManyDecimals, PrecisionLost, TooLong, NulCharacter, BadDate, BadTimestamp,
-		NoTimeZone, AmbiguousTime, NotABoolean, NotInValues, PatternMismatch, CheckFailed,
+		NoTimeZone, AmbiguousTime, NotABoolean, NotInValues, PatternMismatch, CheckFailed, NotComputable,
 		RowTooLarge, UniqueConflict, ForeignKey, CheckConstraint, Rejected,
 	}
 }

@@ -12,18 +12,23 @@ import (
 )
 
 // SetFields gives a row with other values in some of its fields, written as its
-// source writes rows. A row that cannot be read, and one in another encoding than
-// UTF-8, must be replaced whole.
+// source writes rows. A row that cannot be read must be replaced as a whole.
 func SetFields(ctx context.Context, l Layout, raw string, set map[string]string) (string, error) {
+	plain := l
+	plain.Encoding = AnyEncoding
+	text, err := l.Decode(raw), error(nil)
 	switch l.Format {
 	case "csv":
-		return setCSV(ctx, l, raw, set)
+		text, err = setCSV(ctx, plain, text, set)
 	case "jsonl", "json", "query", "parquet":
-		if l.Encoding == AnyEncoding {
-			return setJSON(raw, set)
-		}
+		text, err = setJSON(text, set)
+	default:
+		err = fmt.Errorf("it is not known how the row's source is written; replace it as a whole")
 	}
-	return "", fmt.Errorf("a row of this format and encoding is replaced as a whole")
+	if err != nil {
+		return "", err
+	}
+	return l.Encode(text)
 }
 
 // csv is how the file of the layout is written.
@@ -39,9 +44,6 @@ func (l *Layout) csv() CSVOptions {
 }
 
 func setCSV(ctx context.Context, l Layout, raw string, set map[string]string) (string, error) {
-	if l.Encoding != AnyEncoding {
-		return "", fmt.Errorf("a row in %s is replaced as a whole", l.Encoding)
-	}
 	opt := l.csv()
 	letter := Letter{Source: "the row", Raw: raw, Layout: l}
 	values, f := letter.readCSV(ctx, opt, Wanted{All: true})
@@ -62,10 +64,10 @@ func setCSV(ctx context.Context, l Layout, raw string, set map[string]string) (s
 	return csvLine(fields, opt)
 }
 
-// HeaderLine is the header of a CSV file as the file writes it, without its line
-// end; empty for another format.
+// HeaderLine is the header of a CSV file as a text, without its line end; empty
+// for another format.
 func HeaderLine(l Layout) string {
-	if l.Format != "csv" || l.Encoding != AnyEncoding {
+	if l.Format != "csv" {
 		return ""
 	}
 	line, err := csvLine(l.Columns, l.csv())
