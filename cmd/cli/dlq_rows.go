@@ -24,6 +24,7 @@ type dlqRowsCmd struct {
 	Resolve dlqRowsResolveCmd `cmd:"" help:"Close rows that were put right otherwise."`
 	Drop    dlqRowsDropCmd    `cmd:"" help:"Give rows up."`
 	Release dlqRowsReleaseCmd `cmd:"" help:"Open rows again, and forget how often they came back."`
+	Expire  dlqRowsExpireCmd  `cmd:"" help:"Close the open rows whose time is over."`
 }
 
 // rowMatch are the flags that narrow row letters, whatever their status.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge"
 )
@@ -118,4 +119,35 @@ func (s *session) changeRows(ctx context.Context, connID string, ids []int64, ac
 		}
 	}
 	return nil
+}
+
+type dlqRowsExpireCmd struct {
+	connIDFlag
+	DryRun bool `name:"dry-run" help:"Only tell what would expire."`
+	outputFlag
+}
+
+// Run closes rows whose time is over, and warns of those that are next.
+func (c dlqRowsExpireCmd) Run(ctx context.Context, s *session) (err error) {
+	db, err := s.target(ctx, c.ConnID)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	h := s.hand("its time is over")
+	soon, err := merge.ExpiringRows(ctx, db, h.At.Add(dag.ExpiryWarning))
+	if err != nil {
+		return err
+	}
+	out := expiry{DryRun: c.DryRun}
+	if c.DryRun {
+		out.Expired, err = merge.ExpiringRows(ctx, db, h.At)
+	} else if out.Expired, err = merge.ExpireRows(ctx, db, h); err == nil && out.Expired > 0 {
+		err = s.audit(ctx, "dlq_rows.expired", fmt.Sprintf("%s: %s", c.ConnID, count(out.Expired, "row")))
+	}
+	if err != nil {
+		return err
+	}
+	out.Soon = soon - out.Expired
+	return printPairs(s.env.Stdout, c.Output, out, []pair{{"expired", out.Expired}, {"expiring_within_48h", out.Soon}, {"dry_run", out.DryRun}})
 }

@@ -5,10 +5,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/cmd/cli"
+	"github.com/airlock-dag/airlock/dag"
 )
 
 const rowsDag = `
@@ -112,3 +114,24 @@ func TestRowsOfATaskThatIsGone(t *testing.T) {
 	h.fails(cli.ExitFailed, []string{"connection other", "letters are in w"}, "dlq", "rows", "replay", "--conn-id", "w", "--apply")
 	require.Equal(t, []any{"quarantined", "quarantined", "quarantined", "quarantined"}, column(h.list("dlq", "rows", "--conn-id", "w"), "status"))
 }
+
+func TestRowsExpireByAnAct(t *testing.T) {
+	t.Parallel()
+	h := rowsHouse(t)
+	require.Contains(t, h.ok("dlq", "rows", "expire", "--conn-id", "w").stdout, "│ expired             │ 0 ")
+	h.clock = laterClock{dag.SystemClock{}, 13 * 24 * time.Hour}
+	require.Contains(t, h.ok("dlq", "rows", "expire", "--conn-id", "w", "--dry-run").stdout, "│ expiring_within_48h │ 4 ")
+	h.clock = laterClock{dag.SystemClock{}, 15 * 24 * time.Hour}
+	require.Contains(t, h.ok("dlq", "rows", "expire", "--conn-id", "w", "-o", "json").stdout, `"expired": 4`)
+	require.Equal(t, []any{"expired", "expired", "expired", "expired"}, column(h.list("dlq", "rows", "--conn-id", "w"), "status"))
+	require.Contains(t, h.ok("dlq", "rows", "show", "2", "--conn-id", "w").stdout, "expired by cli:alice: its time is over")
+	require.Contains(t, h.ok("db", "check").stdout, "every promise holds")
+}
+
+// laterClock is the present, moved on.
+type laterClock struct {
+	dag.Clock
+	by time.Duration
+}
+
+func (c laterClock) Now() time.Time { return c.Clock.Now().Add(c.by) }

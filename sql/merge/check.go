@@ -78,7 +78,7 @@ func undecidedLetters(ctx context.Context, db *dialect.DB) ([]dag.Violation, err
 		ID     int64  `db:"id"`
 		Status string `db:"status"`
 	}
-	if err := db.Reader().SelectContext(ctx, &found, `SELECT l.id, l.status FROM airlock_dead_letter_row l WHERE l.status IN ('resolved', 'dropped')
+	if err := db.Reader().SelectContext(ctx, &found, `SELECT l.id, l.status FROM airlock_dead_letter_row l WHERE l.status IN ('resolved', 'dropped', 'expired')
 		AND NOT EXISTS (SELECT 1 FROM airlock_dead_letter_row_audit a WHERE a.dead_letter_id = l.id) ORDER BY l.id LIMIT 100`); err != nil {
 		return nil, fmt.Errorf("look for closed letters without a decision: %w", err)
 	}

@@ -62,6 +62,8 @@ type RowLetterFilter struct {
 	// After passes over letters up to this id.
 	After int64
 	Limit int // 0 for 100, negative for all
+
+	expiresBefore *time.Time
 }
 
 // RowLetters lists the rows that merges put aside in a target database, in the
@@ -151,6 +153,9 @@ func (f *RowLetterFilter) where() (conditions []string, args []any) {
 	}
 	if f.Until != nil {
 		add("enqueued_at < ?", dialect.Stamp(*f.Until))
+	}
+	if f.expiresBefore != nil {
+		add("expires_at < ?", dialect.Stamp(*f.expiresBefore))
 	}
 	if f.After > 0 {
 		add("id > ?", f.After)
