@@ -77,6 +77,7 @@ var homes = map[string][]string{
 	"github.com/jmoiron/sqlx":               {"sql", "executor/operator/merge", "executor/operator/sql", "executor/operator/sqlsensor"},
 	"modernc.org/sqlite":                    {"sql"},
 	"github.com/pressly/goose/v3":           {"sql"},
+	"github.com/parquet-go/parquet-go":      {"sql/merge"},
 	"github.com/alecthomas/kong":            {"cmd/cli"},
 	"github.com/jedib0t/go-pretty/v6":       {"cmd"},
 	"github.com/prometheus/client_golang":   {"cmd", "executor", "callbacks", "sql/store"},
