@@ -194,3 +194,8 @@ func TestTooManyBadRowsInALaterChunk(t *testing.T) {
 		require.Equal(t, []string{"2026-03-01 00:00:19.000000"}, b.table("SELECT value FROM airlock_watermark"))
 	})
 }
+
+func hostOf(dsn string) (host, database string) {
+	host, database, _ = strings.Cut(strings.TrimPrefix(dsn, "mysql://root@"), "/")
+	return host, database
+}
