@@ -258,7 +258,11 @@ func (v *Preview) statements(p *plan) {
 		v.add("for rows of the table that the source has not", s)
 	}
 	s := newStager(context.Background(), p, nil, nil)
-	v.add(fmt.Sprintf("fill the stage, up to %d rows in a statement; by LOAD DATA LOCAL where the server allows it", s.perInsert), s.insertSQL(1))
+	how := fmt.Sprintf("fill the stage, up to %d rows in a statement", s.perInsert)
+	if !p.db.IsSQLite() {
+		how += "; by LOAD DATA LOCAL where the server allows it"
+	}
+	v.add(how, s.insertSQL(1))
 	v.add("begin; the effect must still be this attempt's", "SELECT fingerprint, fence, status, result FROM airlock_effect WHERE idempotency_key = ?"+p.db.ForUpdate())
 	if reset := p.resetSQL(); reset != "" {
 		v.add("sort the rows as if none were matched", reset+" WHERE "+seqRange)

@@ -192,7 +192,7 @@ func sameForm(was Watermark, value string) (string, error) {
 	}
 	out, err := kind.canonical(value, w)
 	if err != nil {
-		return "", fmt.Errorf("%q is not of the form of the present value %q: %w", value, was.Value, err)
+		return "", fmt.Errorf("%q is not of the form of the present value %q", value, was.Value)
 	}
 	return out, nil
 }
