@@ -103,3 +103,18 @@ func seconds(f float64) time.Duration {
 	}
 	return time.Duration(f * float64(time.Second))
 }
+
+// splitList parts a text at its commas and leaves out what is empty.
+func splitList(s string) []string {
+	var out []string
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ';' }) {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func badType(key string, found any, needed string) error {
+	return Permanent(fmt.Errorf("%s is a %T, %s is needed", key, found, needed))
+}

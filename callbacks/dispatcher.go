@@ -62,7 +62,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			continue
 		}
 		if poll == nil {
-			poll = d.o.Clock.After(d.o.Poll)
+			poll = d.o.Clock.After(min(d.o.Poll, d.o.Lease/4))
 		}
 		select {
 		case <-ctx.Done():
@@ -74,6 +74,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			more = true
 		case <-poll:
 			more, poll = true, nil
+			s.renew(ctx)
 		}
 	}
 	s.settle(d.o.Grace)

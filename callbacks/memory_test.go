@@ -37,6 +37,7 @@ type memory struct {
 	rows     map[int64]*stored
 	claimErr error // of the next claim
 	markErr  error // of the next EventDelivered
+	renewals int
 	changed  chan struct{}
 }
 
@@ -112,6 +113,28 @@ func (m *memory) EventFailed(_ context.Context, id int64, cause string, next *ti
 	}
 	m.tell()
 	return nil
+}
+
+func (m *memory) EventPutOff(_ context.Context, id int64, cause string, next time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows[id].cause, m.rows[id].next = cause, next
+	m.tell()
+	return nil
+}
+
+func (m *memory) RenewEvents(_ context.Context, _ string, ids []int64, lease time.Duration) (held []int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if m.rows[id].status == dag.DeliveryPending {
+			m.rows[id].next = m.clock.Now().Add(lease)
+			held = append(held, id)
+		}
+	}
+	m.renewals++
+	m.tell()
+	return held, nil
 }
 
 func (m *memory) tell() {

@@ -28,8 +28,8 @@ type Options struct {
 	// Concurrency is how many deliveries run at once. Default 8. One receiver
 	// gets at most half of it.
 	Concurrency int
-	// Lease is how long a claimed event is kept from other dispatchers; it must
-	// be well above the longest delivery. Default 3 min.
+	// Lease is how long a claimed event is kept from other dispatchers; it is
+	// renewed while the event is here. Default 30 s.
 	Lease time.Duration
 	// Poll is the longest time between two looks into the outbox. Default 5 s.
 	Poll time.Duration
@@ -42,7 +42,8 @@ type Options struct {
 	// Default 10 s.
 	Grace time.Duration
 	// OnEnd, when set, is told how each delivery of a receiver ended: delivered,
-	// retried (it failed and will be tried again) or dead.
+	// retried (it failed and will be tried again), put_off (the receiver takes no
+	// more for now) or dead.
 	OnEnd func(receiver, outcome string)
 	// Wake is a signal that there may be new events, e.g. from the loop that
 	// wrote them; nil for none.
@@ -66,7 +67,7 @@ func (o Options) withDefaults() Options {
 		o.Owner = "dispatcher"
 	}
 	o.Concurrency = positive(o.Concurrency, 8)
-	o.Lease = positive(o.Lease, 3*time.Minute)
+	o.Lease = positive(o.Lease, 30*time.Second)
 	o.Poll = positive(o.Poll, 5*time.Second)
 	o.MaxAttempts = positive(o.MaxAttempts, 12)
 	o.Timeout = positive(o.Timeout, 90*time.Second)

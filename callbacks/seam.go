@@ -12,16 +12,22 @@ import (
 // Outbox is what the dispatcher needs of the state database.
 type Outbox interface {
 	// ClaimEvents takes up to n pending events that are due, oldest first, and
-	// keeps them from other dispatchers until the lease ends. An implementation
-	// may hold an event back while an older one of the same task instance and
-	// receiver is pending: the dispatcher itself keeps that order only among the
-	// events that it knows of.
+	// keeps them from other dispatchers until the lease ends. An event is held
+	// back while an older one of the same task instance and receiver is pending
+	// and not among those that are taken with it: the dispatcher itself keeps
+	// that order only among the events that it knows of.
 	ClaimEvents(ctx context.Context, owner string, n int, lease time.Duration) ([]dag.Event, error)
+	// RenewEvents extends the lease of claimed events and lists those that the
+	// owner still holds.
+	RenewEvents(ctx context.Context, owner string, ids []int64, lease time.Duration) (held []int64, err error)
 	// EventDelivered records that the receiver has the event.
 	EventDelivered(ctx context.Context, id int64, at time.Time) error
 	// EventFailed records a delivery that failed and why; the event is due again
 	// at next, or dead when next is nil.
 	EventFailed(ctx context.Context, id int64, cause string, next *time.Time) error
+	// EventPutOff records why an event is not delivered yet, without counting a
+	// failed delivery.
+	EventPutOff(ctx context.Context, id int64, cause string, next time.Time) error
 }
 
 // Settings are where connections and variables come from.
@@ -77,6 +83,9 @@ type Failure struct {
 	// Down says that the receiver as a whole is away or overloaded, not that it
 	// dislikes this event: other events for it are spared the wait for a while.
 	Down bool
+	// Throttled says that the receiver is there and takes no more for now (429):
+	// the delivery is put off and does not count as a failed one.
+	Throttled bool
 	// RetryAfter is the receiver's own word on when to come back; 0 for none.
 	RetryAfter time.Duration
 }
@@ -96,7 +105,7 @@ func asFailure(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
 		// The outermost text, the inner verdict.
-		return &Failure{Err: err, Permanent: f.Permanent, Down: f.Down, RetryAfter: f.RetryAfter}
+		return &Failure{Err: err, Permanent: f.Permanent, Down: f.Down, Throttled: f.Throttled, RetryAfter: f.RetryAfter}
 	}
 	return &Failure{Err: err}
 }

@@ -3,6 +3,8 @@ package callbacks
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -11,6 +13,10 @@ import (
 // maxParked is how many events of lanes that wait may be kept in memory; more
 // are left to come back when their lease ends.
 const maxParked = 1000
+
+// sparedStep is the time between two events that come back to a receiver that
+// took no more: about what such receivers take (Slack takes one a second).
+const sparedStep = time.Second
 
 // laneKey names what is kept in order: one task instance (or run) and one
 // receiver.
@@ -47,6 +53,10 @@ type receiver struct {
 	failures  int       // in a row, of the kind that says it is away
 	downUntil time.Time // not tried before
 	cause     string
+	// throttled says that it is there and takes no more for now; spared counts
+	// the events that wait for it, so that they come back one after the other.
+	throttled bool
+	spared    int
 }
 
 // claimed is an event that this process holds the lease of.
@@ -81,6 +91,7 @@ type session struct {
 	queued    int // claimed and not yet running, parked ones too
 	parked    int
 	running   int
+	renewed   time.Time // the leases, last
 	results   chan result
 }
 
@@ -115,6 +126,38 @@ func (s *session) claim(ctx context.Context) (int, error) {
 		s.enqueue(claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}})
 	}
 	return len(events), nil
+}
+
+// renew extends the leases of all events that are here, when a quarter of a
+// lease has passed since the last time. What somebody else has taken meanwhile
+// is dropped, unless its delivery runs already.
+func (s *session) renew(ctx context.Context) {
+	now := s.d.o.Clock.Now()
+	if len(s.known) == 0 || now.Sub(s.renewed) < s.d.o.Lease/4 {
+		return
+	}
+	ids := slices.Sorted(maps.Keys(s.known))
+	held, err := s.d.o.Outbox.RenewEvents(ctx, s.d.o.Owner, ids, s.d.o.Lease)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.d.o.Log.WarnContext(ctx, "the leases of callback events cannot be renewed; they may be delivered twice", "error", err)
+		}
+		return
+	}
+	s.renewed = now
+	mine := make(map[int64]bool, len(held))
+	for _, id := range held {
+		mine[id] = true
+	}
+	for _, l := range s.lanes {
+		for i := range l.queue {
+			if mine[l.queue[i].event.ID] {
+				l.queue[i].at = now
+			} else {
+				l.queue[i].at = time.Time{} // tidy drops it
+			}
+		}
+	}
 }
 
 // receiverID names a receiver: its notifier and arguments as the DAG has them.
@@ -229,8 +272,12 @@ func (s *session) start() {
 		r.running++
 		// The last delivery of an event is always a real one.
 		if now.Before(r.downUntil) && c.event.Attempts+1 < s.d.o.MaxAttempts {
-			wait, cause := r.downUntil.Sub(now), r.cause
-			go func() { s.results <- s.d.spare(s.ctx, c, wait, cause) }()
+			wait, cause, throttled := r.downUntil.Sub(now), r.cause, r.throttled
+			if throttled {
+				wait += time.Duration(r.spared) * sparedStep
+				r.spared++
+			}
+			go func() { s.results <- s.d.spare(s.ctx, c, wait, cause, throttled) }()
 			continue
 		}
 		go func() { s.results <- s.d.attempt(s.ctx, c) }()
@@ -248,11 +295,11 @@ func (s *session) finish(r result) {
 	switch {
 	case r.abandoned:
 	case r.err == nil:
-		rec.failures, rec.downUntil, rec.cause = 0, time.Time{}, ""
+		rec.failures, rec.downUntil, rec.cause, rec.throttled = 0, time.Time{}, "", false
 	case r.err.Down && !now.Before(rec.downUntil):
 		rec.failures++
 		rec.downUntil = now.Add(min(downCap, max(backoff(rec.failures), r.err.RetryAfter)))
-		rec.cause = r.err.Error()
+		rec.cause, rec.throttled, rec.spared = r.err.Error(), r.err.Throttled, 0
 	}
 	if r.next != nil {
 		l.away[r.event.ID] = r.next.Add(s.d.o.Lease)

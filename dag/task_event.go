@@ -57,6 +57,7 @@ func RunEvents(d *DAG, run Run, state RunState, reason string, at time.Time) []E
 	key := TaskInstanceKey{DagID: run.DagID, RunID: run.RunID, MapIndex: -1}
 	c := EventContext{
 		Event: kind, DagID: run.DagID, RunID: run.RunID, MapIndex: -1, State: string(state), Reason: reason, At: at,
+		AlertKey: "airlock/dag/" + run.DagID, // a success after failures is the end of their incident
 	}
 	c.ofRun(run, d.Params)
 	return events(d.Callbacks.For(kind), c, key, run.ID, int64(run.ClearNumber))

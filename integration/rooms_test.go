@@ -81,6 +81,7 @@ var homes = map[string][]string{
 	"github.com/alecthomas/kong":            {"cmd/cli"},
 	"github.com/jedib0t/go-pretty/v6":       {"cmd"},
 	"github.com/prometheus/client_golang":   {"cmd", "executor", "callbacks", "sql/store"},
+	"github.com/wneessen/go-mail":           {"callbacks/email"},
 	"github.com/santhosh-tekuri/jsonschema": {"dag", "cmd"},
 }
 

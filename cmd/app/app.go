@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/callbacks"
-	"github.com/airlock-dag/airlock/callbacks/command"
-	logcallback "github.com/airlock-dag/airlock/callbacks/log"
-	"github.com/airlock-dag/airlock/callbacks/webhook"
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/cmd/metrics"
 	"github.com/airlock-dag/airlock/cmd/tracing"
@@ -173,9 +170,6 @@ func LoadOptions(cfg config.Config, ops *operator.Registry, lookupEnv func(strin
 	}
 }
 
-// CallbackNames lists the notifiers that DAG files may name.
-func CallbackNames() []string { return []string{"command", "log", "webhook"} }
-
 // Store is the state database.
 func (a *App) Store() *store.Store { return a.store }
 
@@ -197,12 +191,6 @@ func (a *App) Close() error {
 		a.o.Log.Warn("the last traces were not sent", "error", err)
 	}
 	return a.store.Close()
-}
-
-// notifiers are the receivers of callback events; log is where the log
-// callback writes.
-func notifiers(log *slog.Logger) []callbacks.Notifier {
-	return []callbacks.Notifier{webhook.New(), command.New(), logcallback.New(log)}
 }
 
 func (a *App) installation() string {

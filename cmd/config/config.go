@@ -114,7 +114,7 @@ type Callbacks struct {
 	// kept as dead. Default 10.
 	MaxAttempts int
 	// LeaseDuration is how long a killed dispatcher keeps the events that it had
-	// taken from the others; a delivery may take half of it.
+	// taken from the others. Default 30s; one that lives renews it.
 	LeaseDuration time.Duration
 }
 
@@ -181,7 +181,7 @@ func Default(home string) Config {
 			MaxInputFailures:  5,
 			GPUSessions:       2,
 		},
-		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 3 * time.Minute},
+		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 30 * time.Second},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
 		Retention: Retention{Events: 30 * day, Effects: 30 * day, Logs: 90 * day},
 	}

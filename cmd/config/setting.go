@@ -69,7 +69,7 @@ func slots(c *Config) []slot {
 		s("worker", "max_input_failures", number{&c.Worker.MaxInputFailures, 0}, "How often a media input may fail, in all tasks together, before nobody opens it until it is released; 0 for no limit."),
 		s("worker", "gpu_sessions", count(&c.Worker.GPUSessions), "How many encodes run at once on one GPU, if its driver opens as many."),
 		s("callbacks", "interval", span(&c.Callbacks.Interval), "The longest time between two looks for callback events."),
-		s("callbacks", "lease_duration", span(&c.Callbacks.LeaseDuration), "How long a killed process keeps the events that it was delivering from the others. One delivery may take half of it."),
+		s("callbacks", "lease_duration", span(&c.Callbacks.LeaseDuration), "How long a killed process keeps the events that it was delivering from the others; one that lives renews it."),
 		s("callbacks", "max_attempts", count(&c.Callbacks.MaxAttempts), "After how many failed deliveries an event is given up and kept as dead."),
 		s("metrics", "address", (*optional)(&c.Metrics.Address), "Where /metrics and /health are served, host:port, or off; standalone serves them on 127.0.0.1:9102 where it is not set, other processes do not."),
 		s("logging", "level", oneOf(&c.Logging.Level, "debug", "info", "warn", "error"), "The least level that is logged: debug, info, warn or error."),

@@ -59,7 +59,7 @@ func New(reg prometheus.Registerer) *Metrics {
 			"queue", "error_class"),
 		transcode: vector("transcode_failure_by_codec_total", "Encodes that failed, each rung of a ladder by itself.",
 			"codec", "error_code"),
-		delivered: vector("airlock_callback_deliveries_total", "Deliveries of callback events, by how they ended: delivered, retried or dead.",
+		delivered: vector("airlock_callback_deliveries_total", "Deliveries of callback events, by how they ended: delivered, retried, put_off or dead.",
 			"callback", "outcome"),
 		attempts: vector("airlock_task_attempts_total", "Attempts that ended, by operator and the state that followed.",
 			"operator", "state"),

@@ -18,12 +18,58 @@ func (b *builder) dagCallbacks() dag.Callbacks {
 
 // taskCallbacks reads the receivers of a task's events, its own or inherited.
 func (b *builder) taskCallbacks(t *taskDraft) dag.Callbacks {
-	return dag.Callbacks{
+	c := dag.Callbacks{
 		OnExecute: b.readCallbacks("on_execute_callback", t.val),
 		OnSuccess: b.readCallbacks("on_success_callback", t.val),
 		OnFailure: b.readCallbacks("on_failure_callback", t.val),
 		OnRetry:   b.readCallbacks("on_retry_callback", t.val),
 		OnSkipped: b.readCallbacks("on_skipped_callback", t.val),
+	}
+	b.addEmails(t, &c)
+	return c
+}
+
+// addEmails turns Airflow's email keys into receivers: with an address, a
+// failure and a retry are told unless email_on_failure or email_on_retry is
+// false.
+func (b *builder) addEmails(t *taskDraft, c *dag.Callbacks) {
+	on := map[string]bool{"email_on_failure": true, "email_on_retry": true}
+	for key := range on {
+		if n, p := t.val(key); n != nil {
+			if v, ok := b.rep.boolean(n, p); ok {
+				on[key] = v
+			}
+		}
+	}
+	n, path := t.val("email")
+	if n == nil {
+		return
+	}
+	list, ok := b.rep.texts(n, path)
+	if !ok {
+		return
+	}
+	to := []any{}
+	for _, text := range list {
+		for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {
+			if part = strings.TrimSpace(part); part != "" {
+				to = append(to, part)
+			}
+		}
+	}
+	if len(to) == 0 {
+		return
+	}
+	if b.opts.Callbacks != nil && !slices.Contains(b.opts.Callbacks, "email") {
+		b.dropped(n, path, "an e-mail")
+		return
+	}
+	receiver := dag.Callback{Name: "email", Args: map[string]any{"to": to}}
+	if on["email_on_failure"] {
+		c.OnFailure = append(c.OnFailure, receiver)
+	}
+	if on["email_on_retry"] {
+		c.OnRetry = append(c.OnRetry, receiver)
 	}
 }
 

@@ -58,7 +58,7 @@ const commonTaskKeys = `owner retries retry_delay retry_exponential_backoff max_
 	ignore_first_depends_on_past start_date end_date queue pool pool_slots priority_weight weight_rule
 	trigger_rule max_active_tis_per_dag max_active_tis_per_dagrun task_concurrency do_xcom_push
 	multiple_outputs map_index_template params doc_md task_display_name circuit is_setup is_teardown
-	on_failure_fail_dagrun`
+	on_failure_fail_dagrun email email_on_failure email_on_retry`
 
 func newKeyTables() keyTables {
 	t := keyTables{dag: keyTable{}, defaultArgs: keyTable{}, task: keyTable{}, group: keyTable{}, policy: keyTable{}, circuit: keyTable{}}
@@ -84,7 +84,6 @@ func newKeyTables() keyTables {
 			wait_for_past_depends_before_skipping pre_execute post_execute logger_name allow_nested_operators
 			retry_policy depends_on_previous_tasks overwrite_rtif_after_execution ui_color ui_fgcolor
 			render_template_as_native_obj`)
-		table.add(ignored, "use on_failure_callback and on_retry_callback", "email email_on_retry email_on_failure")
 		table.add(ignored, "use execution_timeout", "sla")
 		table.add(ignored, "Airlock has no assets", "inlets outlets")
 		table.add(refused, "write retry_delay", "retry_delay_sec")

@@ -159,6 +159,40 @@ func (s *Store) EventFailed(ctx context.Context, id int64, cause string, next *t
 	})
 }
 
+// EventPutOff records why an event waits, without counting a failed delivery.
+func (s *Store) EventPutOff(ctx context.Context, id int64, cause string, next time.Time) error {
+	return s.write(ctx, "put an event off", func(ctx context.Context, t *tx) error {
+		_, err := t.exec(ctx, "UPDATE callback_event SET next_attempt_at = ?, last_error = ?, owner = '' WHERE id = ? AND status = 'pending'",
+			dialect.Stamp(next), dag.CutText(cause, dag.MaxErrorMessage), id)
+		return err
+	})
+}
+
+// RenewEvents extends the leases of claimed events and lists those that the
+// owner still holds.
+func (s *Store) RenewEvents(ctx context.Context, owner string, ids []int64, lease time.Duration) (held []int64, err error) {
+	err = s.write(ctx, "renew the leases of events", func(ctx context.Context, t *tx) error {
+		held = nil
+		for part := range slices.Chunk(slices.Sorted(slices.Values(ids)), chunk) {
+			var mine []int64
+			if err := t.SelectContext(ctx, &mine, "SELECT id FROM callback_event WHERE id IN ("+idList(part)+
+				") AND status = 'pending' AND owner = ? ORDER BY id"+s.db.ForUpdate(), short(owner, 250)); err != nil {
+				return err
+			}
+			if len(mine) == 0 {
+				continue
+			}
+			if _, err := t.exec(ctx, "UPDATE callback_event SET next_attempt_at = ? WHERE id IN ("+idList(mine)+") AND status = 'pending'",
+				dialect.Stamp(t.now.Add(lease))); err != nil {
+				return err
+			}
+			held = append(held, mine...)
+		}
+		return nil
+	})
+	return held, err
+}
+
 // PutEvents stores events that go with no state change. One whose key is there
 // already is left alone.
 func (s *Store) PutEvents(ctx context.Context, events []dag.Event) error {

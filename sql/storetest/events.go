@@ -123,6 +123,40 @@ func testEventOrder(t *testing.T, b *bundle) {
 	require.Equal(t, 4, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'delivered'"))
 }
 
+// testEventLease: a lease is renewed by its owner alone, and an event that is put
+// off has had no failed delivery.
+func testEventLease(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	require.NoError(t, b.s.PutEvents(ctx, []dag.Event{{
+		DedupKey: "a", TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "t", MapIndex: -1}, Kind: dag.EventRetry,
+		Callback: dag.Callback{Name: "slack"}, Context: raw("{}"), CreatedAt: b.clock.Now(),
+	}}))
+	claim := func(owner string) []dag.Event {
+		got, err := b.s.ClaimEvents(ctx, owner, 10, time.Minute)
+		require.NoError(t, err)
+		return got
+	}
+	id := claim("one")[0].ID
+	held, err := b.s.RenewEvents(ctx, "two", []int64{id}, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, held)
+	b.clock.Advance(50 * time.Second)
+	held, err = b.s.RenewEvents(ctx, "one", []int64{id, id + 7}, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, []int64{id}, held)
+	b.clock.Advance(50 * time.Second)
+	require.Empty(t, claim("two"))
+	b.clock.Advance(20 * time.Second)
+	require.Len(t, claim("two"), 1, "its owner died: the lease ended")
+
+	require.NoError(t, b.s.EventPutOff(ctx, id, "429", b.clock.Now().Add(time.Second)))
+	require.Empty(t, claim("one"))
+	b.clock.Advance(time.Second)
+	again := claim("one")
+	require.Len(t, again, 1)
+	require.Zero(t, again[0].Attempts)
+}
+
 func testXComs(t *testing.T, b *bundle) {
 	ctx := t.Context()
 	d := oneDAG("d", "a", "m")

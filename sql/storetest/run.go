@@ -62,6 +62,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"clear of a replay", testClearOfAReplay},
 		{"events go out in order, once a lease", testEvents},
 		{"events of one lane keep their order across dispatchers", testEventOrder},
+		{"an event's lease is renewed by its owner", testEventLease},
 		{"XComs", testXComs},
 		{"pools, variables, connections", testSettings},
 		{"check finds what is broken", testCheck},

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/airlock-dag/airlock/callbacks"
+	"github.com/airlock-dag/airlock/callbacks/command"
+	"github.com/airlock-dag/airlock/callbacks/email"
+	logcallback "github.com/airlock-dag/airlock/callbacks/log"
+	"github.com/airlock-dag/airlock/callbacks/pagerduty"
+	"github.com/airlock-dag/airlock/callbacks/slack"
+	sqlcallback "github.com/airlock-dag/airlock/callbacks/sql"
+	"github.com/airlock-dag/airlock/callbacks/webhook"
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// CallbackNames lists the notifiers that DAG files may name, sorted.
+func CallbackNames() []string {
+	return []string{"command", "email", "log", "pagerduty", "slack", "sql", "webhook"}
+}
+
+// notifiers are the receivers of callback events; log is where the log
+// callback writes.
+func notifiers(log *slog.Logger) []callbacks.Notifier {
+	return []callbacks.Notifier{
+		webhook.New(), command.New(), logcallback.New(log), slack.New(), pagerduty.New(), email.New(), sqlcallback.New(execute),
+	}
+}
+
+// execute runs a statement for the sql callback, in a transaction of its own.
+func execute(ctx context.Context, conn dag.Connection, statement string, args []any) (away bool, err error) {
+	db, err := dialect.OpenConnection(ctx, conn, dialect.Options{MaxConns: 1})
+	if err == nil {
+		defer func() { _ = db.Close() }()
+		err = db.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(ctx, statement, args...)
+			return err
+		})
+	}
+	switch dialect.ClassOf(err) {
+	case dialect.ClassRetryable, dialect.ClassBusy, dialect.ClassLost, dialect.ClassUnavailable, dialect.ClassTimeout, dialect.ClassReadOnly,
+		dialect.ClassDiskFull:
+		return true, err
+	default:
+		return false, err
+	}
+}
