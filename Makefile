@@ -56,6 +56,10 @@ test-mysql: ## run the SQL suites on a private MySQL server, fetched on first us
 	.ci/deps python3
 	.ci/test-mysql ./sql/... ./executor/operator/merge/... ./executor/operator/sql/... ./executor/operator/sqlsensor/...
 
+.PHONY: test-alerts
+test-alerts: ## run the tests of the alert rules (examples/alerts) with Prometheus' own engine
+	cd .ci/alerts && go test ./...
+
 # A longer attack than that of `make test`; ROUNDS and SEED say which.
 ROUNDS ?= 40
 SEED   ?= 1
