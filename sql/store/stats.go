@@ -29,6 +29,10 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 				out.Decisions[name] = n
 			})
 		},
+		func() error { // from the unique key that forbids it: its entries stand in this order
+			return q.GetContext(ctx, &out.DoublePublished, `SELECT COUNT(*) FROM (SELECT 1 AS one FROM dead_letter_audit WHERE drain_id IS NOT NULL
+ GROUP BY drain_id, dead_letter_id HAVING COUNT(*) > 1) twice`)
+		},
 		func() error {
 			return countBy(ctx, q, `SELECT state AS name, COUNT(*) AS n FROM task_instance
  WHERE state IN ('scheduled', 'queued', 'running', 'restarting', 'up_for_retry', 'up_for_reschedule', 'deferred') GROUP BY state`,
