@@ -276,7 +276,7 @@ func (g *Guard) tell(before, after dag.Circuit) {
 	g.o.Alerted()
 	level := slog.LevelInfo
 	if after.State == dag.CircuitOpen {
-		level = slog.LevelError
+		level = slog.LevelWarn // its alert is the receivers' to give
 	}
 	g.o.Log.Log(context.Background(), level, "circuit "+string(after.State), "circuit", after.Name, "was", string(before.State),
 		"reason", after.Reason, "opening", after.Openings)
