@@ -162,6 +162,10 @@ func (e *Engine) replayGroup(ctx context.Context, spec *Spec, letters []RowLette
 	}
 	decided, err := e.tryGroup(ctx, spec, letters, r)
 	var own *dag.TaskError
+	var apart *splitError
+	if errors.As(err, &apart) {
+		return e.replayApart(ctx, spec, letters, apart.bad, r)
+	}
 	split := errors.Is(err, errSplit) || errors.Is(err, errMoved) || (errors.As(err, &own) && own.Code == codeDuplicates)
 	switch {
 	case split && len(letters) > 1:
@@ -182,6 +186,34 @@ func (e *Engine) replayGroup(ctx context.Context, spec *Spec, letters []RowLette
 	// written in a transaction of its own.
 	if r.Apply && len(decided) == 1 && decided[0].Decision == RowDeferred {
 		return e.DB.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return r.audit(ctx, tx, e, decided[0], "") })
+	}
+	return nil
+}
+
+// splitError is errSplit with the places of the letters whose rows are bad ones.
+type splitError struct{ bad []int64 }
+
+// Error implements error.
+func (e *splitError) Error() string { return errSplit.Error() }
+
+// replayApart tries the good letters of a group together, and then each bad one
+// alone.
+func (e *Engine) replayApart(ctx context.Context, spec *Spec, letters []RowLetter, bad []int64, r *Replay) error {
+	var good, alone []RowLetter
+	for i := range letters {
+		if slices.Contains(bad, int64(i+1)) {
+			alone = append(alone, letters[i])
+		} else {
+			good = append(good, letters[i])
+		}
+	}
+	if err := e.replayGroup(ctx, spec, good, r); err != nil {
+		return err
+	}
+	for i := range alone {
+		if err := e.replayGroup(ctx, spec, alone[i:i+1], r); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -266,7 +298,7 @@ func (b *batch) settle(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
 	n := int64(len(r.letters))
 	same := !changed && (d.RowsMerged == n || d.RowsUnchanged == n)
 	if n > 1 && !same {
-		return errSplit
+		return b.splitGroup(ctx, tx)
 	}
 	for i := range r.letters {
 		one := RowDecision{LetterID: r.letters[i].ID, Decision: RowReplayed, Reason: "merged into " + b.p.spec.Target}
@@ -301,6 +333,18 @@ func (b *batch) settle(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
 		return errTried
 	}
 	return nil
+}
+
+// splitGroup tells which rows of a group are bad; a group without any is halved.
+func (b *batch) splitGroup(ctx context.Context, tx *sqlx.Tx) error {
+	var bad []int64
+	if err := tx.SelectContext(ctx, &bad, "SELECT seq FROM "+b.p.bad()+" ORDER BY seq"); err != nil {
+		return fmt.Errorf("look for the bad rows of a replay: %w", err)
+	}
+	if len(bad) == 0 {
+		return errSplit
+	}
+	return &splitError{bad}
 }
 
 // hold locks the letters and makes sure that they are open still.
