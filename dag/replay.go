@@ -133,6 +133,15 @@ type DrainOutcome struct {
 	Back     int `json:"back"`
 }
 
+// DrainReason counts letters that a drain did not put back for one reason.
+type DrainReason struct {
+	Decision ReplayDecision `json:"decision"`
+	Reason   string         `json:"reason"`
+	Count    int            `json:"count"`
+	// Sample is the id of one of these letters.
+	Sample int64 `json:"sample"`
+}
+
 // ReplayCase is one dead letter with what the state database knows for the
 // decision about it.
 type ReplayCase struct {

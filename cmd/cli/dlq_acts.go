@@ -83,7 +83,7 @@ func (c dlqResolveCmd) Run(ctx context.Context, s *session) error {
 type dlqEditCmd struct {
 	ID     int64             `arg:"" name:"id" help:"The letter's id."`
 	File   string            `placeholder:"FILE" help:"The whole new payload, a JSON object; - for the standard input."`
-	Set    map[string]string `placeholder:"KEY=VALUE" help:"Give one key another value: JSON, or a text. May be repeated."`
+	Set    map[string]string `placeholder:"KEY=VALUE" help:"Give one key another value: a text where it has one, else JSON or a text. May be repeated."`
 	Reason string            `placeholder:"TEXT" help:"Why, for the audit."`
 	outputFlag
 }
@@ -131,7 +131,11 @@ func withKeys(payload json.RawMessage, set map[string]string) (json.RawMessage, 
 		return nil, wrong("edit the payload", "give the whole payload with --file", "the present payload is no JSON object")
 	}
 	for k, v := range set {
-		if json.Valid([]byte(v)) {
+		// A key that holds a text keeps one: bash_command=true is a command, and
+		// show=42 a name. Another type is given quoted or with --file.
+		var old *string
+		isText := json.Unmarshal(keys[k], &old) == nil && old != nil
+		if json.Valid([]byte(v)) && (!isText || strings.HasPrefix(strings.TrimSpace(v), `"`)) {
 			keys[k] = json.RawMessage(v)
 			continue
 		}

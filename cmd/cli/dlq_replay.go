@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,9 @@ func (c dlqReplayCmd) dryRun(ctx context.Context, s *session, desk *app.Desk, r 
 	if err := printCounts(s, c.Output, plan, plan.DrainCounts); err != nil {
 		return err
 	}
-	for _, reason := range slices.SortedFunc(maps.Keys(plan.Reasons), func(a, b string) int { return plan.Reasons[b] - plan.Reasons[a] }) {
+	for _, reason := range slices.SortedFunc(maps.Keys(plan.Reasons), func(a, b string) int {
+		return cmp.Or(plan.Reasons[b]-plan.Reasons[a], cmp.Compare(plan.Samples[a], plan.Samples[b]))
+	}) {
 		fmt.Fprintf(s.env.Stderr, "%s: %s (letter %d)\n", count(plan.Reasons[reason], "letter"), reason, plan.Samples[reason])
 	}
 	if plan.Unsure > 0 {
@@ -120,6 +123,8 @@ type drainReport struct {
 	// DoublePublished counts letters that the drain replayed more than once. A
 	// unique key keeps it 0.
 	DoublePublished int `json:"double_published"`
+	// Reasons are why letters were not put back, the most frequent first.
+	Reasons []dag.DrainReason `json:"reasons,omitempty"`
 	// Joined are groups of letters that were sealed since the drain began and that
 	// it would have selected.
 	Joined []dag.LetterGroup `json:"joined,omitempty"`
@@ -182,6 +187,9 @@ func (s *session) report(ctx context.Context, a *app.App, d dag.Drain) (drainRep
 	if out.DoublePublished, err = a.Store().DoublePublished(ctx, d.ID); err != nil {
 		return out, err
 	}
+	if out.Reasons, err = a.Store().DrainReasons(ctx, d.ID); err != nil {
+		return out, err
+	}
 	if d.MaxID == 0 {
 		return out, nil
 	}
@@ -196,6 +204,9 @@ func (s *session) tellDrain(r drainReport) error {
 	w := s.env.Stderr
 	fmt.Fprintf(w, "of %d replayed: %d ended well, %d came back, %d on their way; published twice: %d\n",
 		r.Replayed, r.Outcome.Resolved, r.Outcome.Back, r.Outcome.InFlight, r.DoublePublished)
+	for _, why := range r.Reasons {
+		fmt.Fprintf(w, "%s: %s (letter %d)\n", count(why.Count, "letter"), why.Reason, why.Sample)
+	}
 	for _, g := range r.Joined {
 		fmt.Fprintf(w, "new since it began: %s of %s.%s, %s, fingerprint %s: %s\n",
 			count(g.Count, "letter"), g.DagID, g.TaskID, g.ErrorCode, g.Fingerprint, shorten(g.Message, 60))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,7 +169,9 @@ func (c dlqRowsReplayCmd) tell(s *session, r rowReplay) error {
 		samples[text] = d.LetterID
 	}
 	const most = 20
-	for i, text := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return reasons[b] - reasons[a] }) {
+	for i, text := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		return cmp.Or(reasons[b]-reasons[a], cmp.Compare(samples[a], samples[b]))
+	}) {
 		if i == most {
 			fmt.Fprintf(s.env.Stderr, "and %d further reasons; -o json shows each row's\n", len(reasons)-most)
 			break

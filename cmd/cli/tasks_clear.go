@@ -60,10 +60,30 @@ func (c tasksClearCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.env.Stderr, "%s cleared: the scheduler starts them again\n", count(len(cleared), "instance"))
+	if err := c.tell(ctx, s, len(cleared)); err != nil {
+		return err
+	}
 	if c.Yes {
 		return printInstances(s.env.Stdout, c.Output, cleared)
 	}
+	return nil
+}
+
+// tell says what follows, which is nothing while the DAG is paused.
+func (c tasksClearCmd) tell(ctx context.Context, s *session, n int) error {
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := st.DAGRows(ctx, dag.DAGFilter{})
+	if err != nil {
+		return err
+	}
+	next := "the scheduler starts what is ready"
+	if slices.ContainsFunc(rows, func(r dag.DAGRow) bool { return r.DagID == c.DagID && r.IsPaused }) {
+		next = fmt.Sprintf("%s is paused, so they wait until `airlock dags unpause %s`", c.DagID, c.DagID)
+	}
+	fmt.Fprintf(s.env.Stderr, "%s cleared: %s\n", count(n, "instance"), next)
 	return nil
 }
 

@@ -31,3 +31,13 @@ func TestClearPastAndFuture(t *testing.T) {
 	h.fails(cli.ExitUsage, []string{"--past or --future"}, "tasks", "clear", "d", "-r", "2026-02-02", "-s", "2026-02-01")
 	h.fails(cli.ExitUsage, []string{"one of them"}, "tasks", "clear", "d", "-r", "2026-02-02", "-f", "--only-running")
 }
+
+func TestClearSaysWhoStartsWhatIsCleared(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/d.yml": "d:\n  schedule: null\n  tasks:\n    a: {operator: empty}\n"})
+	h.ok("dags", "test", "d", "2026-02-01")
+	require.Contains(t, h.ok("tasks", "clear", "d", "-r", "2026-02-01", "-y").stderr, "1 instance cleared: d is paused, so they wait until `airlock dags unpause d`")
+	h.ok("dags", "test", "d", "2026-02-02")
+	h.ok("dags", "unpause", "d")
+	require.Contains(t, h.ok("tasks", "clear", "d", "-r", "2026-02-02", "-y").stderr, "1 instance cleared: the scheduler starts")
+}

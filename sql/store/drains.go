@@ -196,6 +196,27 @@ func drainOutcome(ctx context.Context, q sqlx.QueryerContext, id string) (dag.Dr
 	return out, nil
 }
 
+// DrainReasons counts why a drain did not put letters back, the most frequent
+// reason first. There is none for a drain that replayed all.
+func (s *Store) DrainReasons(ctx context.Context, id string) ([]dag.DrainReason, error) {
+	var rows []struct {
+		Decision string `db:"decision"`
+		Reason   string `db:"reason"`
+		N        int    `db:"n"`
+		Sample   int64  `db:"sample"`
+	}
+	err := s.db.Reader().SelectContext(ctx, &rows, `SELECT decision, reason, COUNT(*) AS n, MIN(dead_letter_id) AS sample FROM dead_letter_audit
+ WHERE drain_id = ? AND decision <> 'replayed' GROUP BY decision, reason ORDER BY n DESC, sample`, id)
+	if err != nil {
+		return nil, s.explain("drain "+id, err)
+	}
+	out := make([]dag.DrainReason, len(rows))
+	for i, r := range rows {
+		out[i] = dag.DrainReason{Decision: dag.ReplayDecision(r.Decision), Reason: r.Reason, Count: r.N, Sample: r.Sample}
+	}
+	return out, nil
+}
+
 // DoublePublished counts letters that a drain replayed more than once; "" for
 // any drain. The unique key on (drain_id, dead_letter_id) keeps it 0.
 func (s *Store) DoublePublished(ctx context.Context, drain string) (int, error) {

@@ -1,0 +1,45 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pausedFailure is a house with one letter of a DAG that is paused.
+func pausedFailure(t *testing.T) *house {
+	h := newHouse(t, map[string]string{"dags/d.yml": "d:\n  schedule: null\n  tasks:\n    a: {operator: bash, bash_command: \"echo no header >&2; exit 65\"}\n"})
+	h.run("dags", "test", "d")
+	return h
+}
+
+func TestReplaySaysWhyNothingWasPutBack(t *testing.T) {
+	t.Parallel()
+	h := pausedFailure(t)
+	done := h.ok("dlq", "replay", "--apply", "--rate", "0")
+	require.Contains(t, done.stderr, "1 letter: deferred: DAG d is paused")
+	require.Contains(t, done.stderr, "(letter 1)")
+	shown := h.show("dlq", "replay", "--apply", "--rate", "0")
+	require.Len(t, shown["reasons"], 1)
+	require.Contains(t, h.ok("dlq", "show", "1").stdout, "\nstack_trace, or the end of stderr:\nno header")
+}
+
+func TestSetKeepsATextAText(t *testing.T) {
+	t.Parallel()
+	h := pausedFailure(t)
+	for _, c := range []struct{ set, want string }{
+		{"bash_command=true", `"true"`},       // a command, not a truth value
+		{`bash_command="echo 1"`, `"echo 1"`}, // JSON's own text
+		{"bash_command=42", `"42"`},
+	} {
+		h.ok("dlq", "edit", "1", "--set", c.set)
+		var payload map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(h.ok("dlq", "show", "1", "--payload").stdout), &payload), c.set)
+		require.JSONEq(t, c.want, string(payload["bash_command"]), c.set)
+	}
+	h.ok("dlq", "edit", "1", "--set", "tries=3")
+	var payload map[string]any
+	require.NoError(t, json.Unmarshal([]byte(h.ok("dlq", "show", "1", "--payload").stdout), &payload))
+	require.InDelta(t, 3, payload["tries"], 0, "a key that is new takes JSON")
+}
