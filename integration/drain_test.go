@@ -115,7 +115,8 @@ func (d *drainTest) run() {
 	d.begin()
 	stop := d.watchDepth()
 	d.fire()
-	until(d.t, d.state, 0, "SELECT COUNT(*) FROM dead_letter WHERE status = 'replaying'")
+	ended := func() bool { return count(d.state, "SELECT COUNT(*) FROM dead_letter WHERE status = 'replaying'") == 0 }
+	require.Eventually(d.t, ended, 5*patience, 100*time.Millisecond, "every replay ends")
 	stop()
 	d.audit()
 }
@@ -168,7 +169,10 @@ func (d *drainTest) seal() {
 	for i := range drainDAGs {
 		d.ok("dags", "trigger", fmt.Sprintf("jobs%d", i))
 	}
-	until(d.t, d.state, drainDAGs*each, "SELECT COUNT(*) FROM dead_letter WHERE status = 'sealed'")
+	sealed := func() bool {
+		return count(d.state, "SELECT COUNT(*) FROM dead_letter WHERE status = 'sealed'") == drainDAGs*each
+	}
+	require.Eventually(d.t, sealed, 5*patience, 100*time.Millisecond, "every step is sealed")
 	until(d.t, d.state, drainDAGs, "SELECT COUNT(*) FROM dag_run WHERE state = 'failed'")
 	require.Zero(d.t, engine.term(d.t))
 }
@@ -239,7 +243,7 @@ func (d *drainTest) over() bool {
 // started again.
 func (d *drainTest) fire() {
 	d.t.Helper()
-	deadline := time.Now().Add(3 * patience)
+	deadline := time.Now().Add(5 * patience)
 	for n := 0; n < d.in.kills || !d.over(); {
 		require.True(d.t, time.Now().Before(deadline), "the drain is not done: %v", d.kills)
 		time.Sleep(time.Duration(d.rnd.IntN(500)+1) * time.Millisecond) // how long is part of the attack

@@ -29,6 +29,13 @@ type Desk struct {
 	probes *probes
 }
 
+// Run is Controller.Run. A target that does not answer holds the drain up for a
+// while before its letters are deferred: what restarts is soon back.
+func (d *Desk) Run(ctx context.Context, id, actor string, tick func(replay.Tick)) (dag.Drain, error) {
+	d.probes.patient = true
+	return d.Controller.Run(ctx, id, actor, tick)
+}
+
 // NewDesk makes a desk. With probing it asks targets, connections and this
 // machine's encoders before it puts a letter back; without, a letter is judged
 // by the state database and the targets' ledgers alone.
@@ -36,7 +43,7 @@ func (a *App) NewDesk(probing bool) *Desk {
 	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}}
 	set := replay.Probes{Effects: p, Poison: p}
 	if probing {
-		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.connections), capability(p.machine)}
+		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.circuit), capability(p.connections), capability(p.machine)}
 	}
 	return &Desk{
 		Controller: replay.New(replay.Options{Store: a.store, Probes: set, Clock: a.o.Clock, IDs: a.o.IDs}),
@@ -56,10 +63,12 @@ func (d *Desk) Close() error {
 }
 
 // answersFor is how long an answer of a probe holds; targetTimeout bounds how
-// long a target may take to answer at all.
+// long a target may take to answer at all; targetPatience is how long a drain
+// waits for one that does not.
 const (
-	answersFor    = 15 * time.Second
-	targetTimeout = 5 * time.Second
+	answersFor     = 15 * time.Second
+	targetTimeout  = 5 * time.Second
+	targetPatience = 30 * time.Second
 )
 
 // capability turns a function into a replay.Capabilities.
@@ -74,6 +83,8 @@ type probes struct {
 	a       *App
 	targets map[string]*target
 	answers map[string]answer
+	// patient waits for targets that do not answer.
+	patient bool
 }
 
 type answer struct {
@@ -82,11 +93,12 @@ type answer struct {
 }
 
 // target is a database behind a connection; trouble says why it cannot be
-// asked.
+// asked, since when it does not answer.
 type target struct {
 	db      *dialect.DB
 	trouble string
 	at      time.Time
+	since   time.Time
 }
 
 // once keeps what a question was answered.
@@ -173,10 +185,9 @@ func (p *probes) Done(ctx context.Context, cases []dag.ReplayCase) (map[int64]st
 		}
 		done, err := merge.DoneEffects(ctx, t.db, keys)
 		if err != nil {
-			if ctx.Err() != nil {
+			if err := p.away(ctx, id, t, err); err != nil {
 				return nil, err
 			}
-			p.forget(id, err)
 			continue
 		}
 		for _, i := range byConn[id] {
@@ -188,42 +199,53 @@ func (p *probes) Done(ctx context.Context, cases []dag.ReplayCase) (map[int64]st
 	return out, nil
 }
 
-// target opens the database behind a connection, once in a while.
+// target opens the database behind a connection, once in a while. The error is
+// set while it is worth waiting for it.
 func (p *probes) target(ctx context.Context, id string) (*target, error) {
 	now := p.a.o.Clock.Now()
-	if t := p.targets[id]; t != nil && (t.db != nil || now.Sub(t.at) < answersFor) {
+	t := p.targets[id]
+	if t != nil && (t.db != nil || t.trouble != "" && now.Sub(t.at) < answersFor) {
 		return t, nil
 	}
-	t := &target{at: now}
-	p.targets[id] = t
+	if t == nil {
+		t = &target{}
+		p.targets[id] = t
+	}
+	t.at, t.trouble = now, ""
 	conn, err := p.a.settings.Connection(ctx, id)
 	switch {
 	case dag.CodeOf(err) == dag.ErrNotFound:
 		t.trouble = fmt.Sprintf("connection %s is absent", id)
 		return t, nil
 	case err != nil:
-		delete(p.targets, id)
 		return nil, err
 	case !slices.Contains([]string{"mysql", "mariadb", "sqlite"}, conn.Type):
 		return t, nil // no database that could be asked
 	}
 	t.db, err = dialect.OpenConnection(ctx, conn, dialect.Options{MaxConns: 2, ConnectTimeout: targetTimeout})
-	if err != nil {
-		if ctx.Err() != nil {
-			delete(p.targets, id)
-			return nil, err
-		}
-		t.trouble = fmt.Sprintf("connection %s cannot be used: %v", id, err)
+	if err == nil {
+		t.since = time.Time{}
+		return t, nil
 	}
-	return t, nil
+	return t, p.away(ctx, id, t, err)
 }
 
-// forget closes a target that did not answer; it is opened anew after a while.
-func (p *probes) forget(id string, err error) {
-	if t := p.targets[id]; t != nil && t.db != nil {
+// away takes down that a target does not answer. The error is set while it is
+// worth waiting for it.
+func (p *probes) away(ctx context.Context, id string, t *target, err error) error {
+	now := p.a.o.Clock.Now()
+	if t.db != nil {
 		_ = t.db.Close()
-		*t = target{trouble: fmt.Sprintf("connection %s cannot be used: %v", id, err), at: p.a.o.Clock.Now()}
+		t.db = nil
 	}
+	if t.since.IsZero() {
+		t.since = now
+	}
+	if ctx.Err() != nil || p.patient && now.Sub(t.since) < targetPatience {
+		return fmt.Errorf("connection %s: %w", id, err)
+	}
+	t.trouble, t.at = fmt.Sprintf("connection %s cannot be used: %v", id, err), now
+	return nil
 }
 
 // Poisoned implements replay.Poison: a media input that failed too often, in
@@ -262,19 +284,66 @@ func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	})
 }
 
+// circuit tells whether a circuit breaker keeps the step from anything that it
+// depends on.
+func (p *probes) circuit(ctx context.Context, c *dag.ReplayCase) (string, error) {
+	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	if task := def.Task(c.Letter.TaskID); task != nil && task.Circuit != "" {
+		names = append(names, task.Circuit)
+	}
+	if p.names(def, c) {
+		_, args, err := p.args(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		for _, id := range connectionIDs(args) {
+			conn, err := p.a.settings.Connection(ctx, id)
+			if name, ok := conn.Extra["circuit"].(string); err == nil && ok && name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		text, err := p.once("circuit "+name, func() (string, error) {
+			open, _, err := p.a.store.CircuitOpen(ctx, name)
+			if err != nil || !open {
+				return "", err
+			}
+			return fmt.Sprintf("the circuit %s is open", name), nil
+		})
+		if err != nil || text != "" {
+			return text, err
+		}
+	}
+	return "", nil
+}
+
+// names tells whether a letter's step names a connection.
+func (p *probes) names(def *dag.DAG, c *dag.ReplayCase) bool {
+	if bytes.Contains(c.Letter.Payload, []byte("conn_id")) {
+		return true
+	}
+	if task := def.Task(c.Letter.TaskID); task != nil {
+		for key := range task.Args {
+			if strings.HasSuffix(key, "conn_id") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // connections tells whether the connections of the step are there and answer.
 func (p *probes) connections(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
 	if err != nil {
 		return "", err
 	}
-	named := bytes.Contains(c.Letter.Payload, []byte("conn_id"))
-	if task := def.Task(c.Letter.TaskID); task != nil && !named {
-		for key := range task.Args {
-			named = named || strings.HasSuffix(key, "conn_id")
-		}
-	}
-	if !named {
+	if !p.names(def, c) {
 		return "", nil
 	}
 	_, args, err := p.args(ctx, c)
