@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
@@ -18,25 +19,45 @@ type Where struct {
 }
 
 // letterFields are the names that a condition may use.
-func letterFields(c *dag.ReplayCase) map[string]any {
+type letterFields struct {
+	ID             int       `expr:"id"`
+	DagID          string    `expr:"dag_id"`
+	RunID          string    `expr:"run_id"`
+	TaskID         string    `expr:"task_id"`
+	MapIndex       int       `expr:"map_index"`
+	LogicalDate    any       `expr:"logical_date"` // a time, or nil
+	Queue          string    `expr:"queue"`
+	ErrorClass     string    `expr:"error_class"`
+	ErrorCode      string    `expr:"error_code"`
+	ErrorMessage   string    `expr:"error_message"`
+	Fingerprint    string    `expr:"fingerprint"`
+	AttemptCount   int       `expr:"attempt_count"`
+	ReturnCount    int       `expr:"return_count"`
+	IdempotencyKey string    `expr:"idempotency_key"`
+	AssetSHA256    string    `expr:"asset_sha256"`
+	FirstFailedAt  time.Time `expr:"first_failed_at"`
+	EnqueuedAt     time.Time `expr:"enqueued_at"`
+	ExpiresAt      time.Time `expr:"expires_at"`
+	Payload        any       `expr:"payload"`
+}
+
+func fieldsOf(c *dag.ReplayCase) letterFields {
 	l := &c.Letter
-	fields := map[string]any{
-		"id": int(l.ID), "dag_id": l.DagID, "run_id": l.RunID, "task_id": l.TaskID, "map_index": l.MapIndex, "queue": l.Queue,
-		"error_class": string(l.ErrorClass), "error_code": l.ErrorCode, "error_message": l.ErrorMessage, "fingerprint": l.Fingerprint,
-		"attempt_count": l.AttemptCount, "return_count": l.ReturnCount, "idempotency_key": l.IdempotencyKey, "asset_sha256": l.AssetSHA256,
-		"first_failed_at": l.FirstFailedAt, "enqueued_at": l.EnqueuedAt, "expires_at": l.ExpiresAt, "logical_date": nil, "payload": c.Payload,
+	f := letterFields{
+		ID: int(l.ID), DagID: l.DagID, RunID: l.RunID, TaskID: l.TaskID, MapIndex: l.MapIndex, Queue: l.Queue, ErrorClass: string(l.ErrorClass),
+		ErrorCode: l.ErrorCode, ErrorMessage: l.ErrorMessage, Fingerprint: l.Fingerprint, AttemptCount: l.AttemptCount, ReturnCount: l.ReturnCount,
+		IdempotencyKey: l.IdempotencyKey, AssetSHA256: l.AssetSHA256, FirstFailedAt: l.FirstFailedAt, EnqueuedAt: l.EnqueuedAt, ExpiresAt: l.ExpiresAt,
+		Payload: c.Payload,
 	}
 	if l.LogicalDate != nil {
-		fields["logical_date"] = *l.LogicalDate
+		f.LogicalDate = *l.LogicalDate
 	}
-	return fields
+	return f
 }
 
 // NewWhere reads a condition. The error says where it is wrong.
 func NewWhere(text string) (*Where, error) {
-	env := letterFields(&dag.ReplayCase{Payload: map[string]any{}})
-	env["payload"], env["logical_date"] = any(nil), any(nil)
-	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(1000))
+	program, err := expr.Compile(text, expr.Env(letterFields{}), expr.AsBool(), expr.MaxNodes(1000))
 	if err != nil {
 		return nil, fmt.Errorf("the condition cannot be read: %w", err)
 	}
@@ -55,7 +76,7 @@ func (w *Where) Match(c *dag.ReplayCase) (matched bool, err error) {
 			err = fmt.Errorf("the condition failed: %v", p)
 		}
 	}()
-	out, err := expr.Run(w.program, letterFields(c))
+	out, err := expr.Run(w.program, fieldsOf(c))
 	if err != nil {
 		return false, err
 	}
