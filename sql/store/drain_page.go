@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ func (s *Store) ReplayPage(ctx context.Context, f dag.LetterFilter, drain string
 		}
 	}
 	for part := range slices.Chunk(out, chunk) {
-		for _, step := range []func(context.Context, []dag.ReplayCase) error{s.caseInstances, s.caseEffects} {
+		for _, step := range []func(context.Context, []dag.ReplayCase) error{s.caseInstances, s.caseVersions, s.caseEffects} {
 			if err := step(ctx, part); err != nil {
 				return nil, s.explain("read dead letters", err)
 			}
@@ -91,6 +92,48 @@ func (s *Store) caseInstances(ctx context.Context, cases []dag.ReplayCase) error
 			cases[i].Instance, cases[i].RunID = r.model(), r.DagRunID
 		}
 	})
+}
+
+// caseVersions gives each instance the newest version of its DAG, where that
+// still has the step as it was mapped: the fault may have been in the file. The
+// run keeps its own version.
+func (s *Store) caseVersions(ctx context.Context, cases []dag.ReplayCase) error {
+	ids := map[string]bool{}
+	for i := range cases {
+		ids[cases[i].Letter.DagID] = true
+	}
+	names := slices.Sorted(maps.Keys(ids))
+	var rows []struct {
+		DagID   string `db:"dag_id"`
+		Version int64  `db:"version_id"`
+	}
+	in, args := s.amongTexts(names)
+	if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT dag_id, version_id FROM dag WHERE dag_id IN "+in, args...); err != nil {
+		return err
+	}
+	newest := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		newest[r.DagID] = r.Version
+	}
+	for i := range cases {
+		ti := &cases[i].Instance
+		version := newest[ti.DagID]
+		if ti.ID == 0 || version == 0 || version == ti.VersionID {
+			continue
+		}
+		def, err := s.version(ctx, s.db.Reader(), version)
+		if err != nil {
+			if dag.CodeOf(err) == dag.ErrNotFound {
+				continue
+			}
+			return err
+		}
+		task := def.Task(ti.TaskID)
+		if task != nil && (task.Mapped() || def.MappedGroup(task) != nil) == (ti.MapIndex >= 0) {
+			ti.VersionID, ti.Operator = version, task.Operator
+		}
+	}
+	return nil
 }
 
 // caseEffects asks which effects are done already by the state database's own

@@ -240,7 +240,12 @@ const replayBegin = `state = 'none', fence = fence + 1, generation = generation 
 // from here they take the way of every other instance. What waited for them in
 // vain waits again.
 func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) error {
-	byRetries := map[int][]int64{}
+	type alike struct { // what the instances of one UPDATE share
+		retries  int
+		version  int64
+		operator string
+	}
+	groups := map[alike][]int64{}
 	var runs, followed []int64
 	for i := range verdicts {
 		if verdicts[i].Decision != dag.DecisionReplayed {
@@ -255,7 +260,8 @@ func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) err
 		if task := taskOf(def, c.Instance.TaskID); task != nil {
 			retries = max(0, task.Retry.Retries)
 		}
-		byRetries[retries] = append(byRetries[retries], c.TaskInstanceID)
+		k := alike{retries, c.Instance.VersionID, c.Instance.Operator}
+		groups[k] = append(groups[k], c.TaskInstanceID)
 		runs = append(runs, c.RunID)
 		if def == nil || len(def.Tasks) > 1 {
 			followed = append(followed, c.RunID)
@@ -269,11 +275,11 @@ func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) err
 	if len(runs) == 0 {
 		return nil
 	}
-	for retries, ids := range byRetries {
+	for k, ids := range groups {
 		slices.Sort(ids)
 		in, args := t.s.among(ids)
-		n, err := t.exec(ctx, "UPDATE task_instance SET "+replayBegin+", max_tries = try_number + ? WHERE id IN "+in+" AND state = 'failed'",
-			append([]any{t.at, retries}, args...)...)
+		n, err := t.exec(ctx, "UPDATE task_instance SET "+replayBegin+", max_tries = try_number + ?, dag_version_id = ?, operator = ? WHERE id IN "+in+
+			" AND state = 'failed'", append([]any{t.at, k.retries, k.version, short(k.operator, 250)}, args...)...)
 		if err == nil && n != int64(len(ids)) {
 			err = fmt.Errorf("%d of %d failed instances became none", n, len(ids))
 		}

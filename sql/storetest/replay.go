@@ -320,6 +320,28 @@ func testReplayPriority(t *testing.T, b *bundle) {
 	b.sound()
 }
 
+// A replay runs the step as the DAG's newest version has it; one that has it no
+// more, or mapped otherwise, leaves it as it was.
+func testReplayVersion(t *testing.T, b *bundle) {
+	d := oneDAG("d", "a", "b", "c")
+	run := b.sealed(d, 1)[0]
+	old := run.VersionID
+	repaired := oneDAG("d", "a", "b")
+	repaired.Tasks[0].Retry.Retries = 7
+	repaired.Tasks[1].Expand = &dag.Expand{}
+	newest := b.sync(repaired)
+	require.NotEqual(t, old, newest)
+	drain := b.drain("x", dag.Drain{})
+	require.Equal(t, 3, b.step(drain, b.verdicts(drain, dag.DecisionReplayed)).Decided.Replayed)
+	for task, want := range map[string][2]int64{"a": {newest, 7}, "b": {old, 2}, "c": {old, 2}} {
+		ti := b.instance(run, task)
+		require.Equal(t, want, [2]int64{ti.VersionID, int64(ti.MaxTries - ti.TryNumber)}, task)
+	}
+	require.Equal(t, old, b.run(run).VersionID)
+	b.finish(succeed)
+	b.sound()
+}
+
 // A cleared replay is no replay any more; a letter of one is closed.
 func testClearOfAReplay(t *testing.T, b *bundle) {
 	run := b.sealed(oneDAG("d", "a"), 1)[0]

@@ -60,6 +60,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a drain of GPU work", testDrainGPU},
 		{"live work goes before replays", testReplayPriority},
 		{"clear of a replay", testClearOfAReplay},
+		{"a replay runs the newest version", testReplayVersion},
 		{"letters by hand", testLetterActs},
 		{"a letter is edited", testEditLetter},
 		{"letters go to a file and back", testLetterRecords},
