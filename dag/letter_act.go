@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// ExpiryWarning is how long before its expiry a letter counts as expiring soon.
-const ExpiryWarning = 48 * time.Hour
-
 // LetterAct is what a person does with letters, besides replaying them.
 type LetterAct string
 

@@ -47,9 +47,9 @@ func TransitionTable() []TransitionRule {
 		{StateUpForRetry, StateNone, "operator", "cleared"},
 		{StateUpForReschedule, StateNone, "operator", "cleared"},
 		{StateSuccess, StateNone, "operator", "cleared"},
-		{StateFailed, StateNone, "operator", "cleared"},
+		{StateFailed, StateNone, "operator", "cleared, or its dead letter is replayed"},
 		{StateSkipped, StateNone, "operator", "cleared"},
-		{StateUpstreamFailed, StateNone, "operator", "cleared"},
+		{StateUpstreamFailed, StateNone, "operator", "cleared, or what it waited for is replayed"},
 		{StateRemoved, StateNone, "operator", "cleared"},
 	}
 }

@@ -188,7 +188,7 @@ func (c dlqExpireCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	warn := now.Add(dag.ExpiryWarning)
+	warn := now.Add(dag.LetterWarning)
 	soon, err := openLetters(ctx, s, dag.LetterFilter{ExpiresBy: &warn})
 	if err != nil {
 		return err
