@@ -118,14 +118,14 @@ func TestWhere(t *testing.T) {
 	c := sound()
 	require.NoError(t, json.Unmarshal(c.Letter.Payload, &c.Payload))
 	for text, want := range map[string]bool{
-		`payload.codec == "h264"`:                       true,
-		`payload.codec == "hevc"`:                       false,
-		`payload.n > 2 and attempt_count >= 4`:          true,
-		`payload.nothing == nil`:                        true,
-		`payload.deep?.er == 1`:                         false,
+		`payload.codec == "h264"`:                        true,
+		`payload.codec == "hevc"`:                        false,
+		`payload.n > 2 and attempt_count >= 4`:           true,
+		`payload.nothing == nil`:                         true,
+		`payload.deep?.er == 1`:                          false,
 		`task_id in ["t", "u"] && dag_id startsWith "d"`: true,
-		`enqueued_at < date("2026-06-02")`:              true,
-		`logical_date == nil`:                           true,
+		`enqueued_at < date("2026-06-02")`:               true,
+		`logical_date == nil`:                            true,
 	} {
 		w, err := replay.NewWhere(text)
 		require.NoError(t, err, text)
