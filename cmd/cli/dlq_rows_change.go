@@ -135,7 +135,7 @@ func (c dlqRowsExpireCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	h := s.hand("its time is over")
-	soon, err := merge.ExpiringRows(ctx, db, h.At.Add(dag.ExpiryWarning))
+	soon, err := merge.ExpiringRows(ctx, db, h.At.Add(dag.LetterWarning))
 	if err != nil {
 		return err
 	}
