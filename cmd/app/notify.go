@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/callbacks/command"
 	"github.com/airlock-dag/airlock/callbacks/email"
@@ -36,10 +34,7 @@ func execute(ctx context.Context, conn dag.Connection, statement string, args []
 	db, err := dialect.OpenConnection(ctx, conn, dialect.Options{MaxConns: 1})
 	if err == nil {
 		defer func() { _ = db.Close() }()
-		err = db.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(ctx, statement, args...)
-			return err
-		})
+		_, err = db.Writer().ExecContext(ctx, statement, args...)
 	}
 	switch dialect.ClassOf(err) {
 	case dialect.ClassRetryable, dialect.ClassBusy, dialect.ClassLost, dialect.ClassUnavailable, dialect.ClassTimeout, dialect.ClassReadOnly,
