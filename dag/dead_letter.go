@@ -46,7 +46,7 @@ type DeadLetter struct {
 	ErrorMessage string          `json:"error_message"`
 	StackTrace   string          `json:"stack_trace"`
 	Fingerprint  string          `json:"fingerprint"`
-	Payload      json.RawMessage `json:"payload"`
+	Payload      json.RawMessage `json:"payload,omitempty"`
 	// OriginalPayloadHash is PayloadHash(Payload) at sealing.
 	OriginalPayloadHash string       `json:"original_payload_hash"`
 	AssetSHA256         string       `json:"asset_sha256,omitempty"` // stored as NULL when empty

@@ -99,9 +99,11 @@ func TestPolicyHasTheSameMeaning(t *testing.T) {
 	require.Equal(t, 30*time.Second, two.Retry.Delay)
 	require.Equal(t, dag.AllDone, two.TriggerRule)
 	require.Equal(t, "CALL dbo.totals('2026-03-01')", two.Args["sql"])
-	require.Len(t, problems, 1, "%v", problems)
+	require.Len(t, problems, 2, "%v", problems)
 	require.Contains(t, problems[0].Message, "airlock_dead_letter_row")
 	require.Equal(t, lineOf(`"redirectIncompatibleRowSettings"`), problems[0].Line)
+	require.Contains(t, problems[1].Message, `which table the dataset "SilverOrders" is`)
+	require.Equal(t, lineOf(`"SilverOrders"`), problems[1].Line)
 }
 
 func TestDefaultsOfAPolicyAreDataFactorys(t *testing.T) {

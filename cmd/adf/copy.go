@@ -27,6 +27,9 @@ func (c *converter) copyActivity(w *writer, a node) {
 		c.given(w)
 	}
 	w.line(3, "target: %s", quoted(sink.table))
+	if sink.props.n == nil {
+		c.warn(a.get("outputs"), "the file does not say which table the dataset %q is: the step writes %s over the connection %s", sink.connection, sink.table, id(sink.connection))
+	}
 	c.sink(w, a, t.get("sink"))
 	c.tolerance(w, t)
 	for _, k := range []string{"enableStaging", "preserve", "preserveRules", "skipErrorFile"} {

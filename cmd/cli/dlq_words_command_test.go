@@ -17,6 +17,8 @@ func pausedFailure(t *testing.T) *house {
 func TestReplaySaysWhyNothingWasPutBack(t *testing.T) {
 	t.Parallel()
 	h := pausedFailure(t)
+	require.NotContains(t, h.list("dlq", "list")[0], "payload", "a list does not read payloads, and does not say that there are none")
+	require.Contains(t, h.show("dlq", "show", "1"), "payload")
 	done := h.ok("dlq", "replay", "--apply", "--rate", "0")
 	require.Contains(t, done.stderr, "1 letter: deferred: DAG d is paused")
 	require.Contains(t, done.stderr, "(letter 1)")
