@@ -149,6 +149,7 @@ func (k *keeper) run(ctx context.Context) {
 		if !k.renew(ctx) { // there is time for more than one try before the margin
 			wait = k.interval / 4
 		}
+		k.showProgress(ctx)
 	}
 }
 

@@ -197,7 +197,7 @@ func bareDrain(b *testing.B, db *dialect.DB, n int) time.Duration {
 			done++
 		}
 		require.NoError(b, rows.Err())
-		require.NoError(b, rows.Close())
+		require.NoError(b, rows.Close()) //nolint:sqlclosecheck // before the next statement of the connection
 		_, err = tx.Exec(fmt.Sprintf("UPDATE dead_letter SET status = 'replaying', return_count = return_count + 1 WHERE id BETWEEN %d AND %d", after-99, after))
 		require.NoError(b, err)
 		_, err = tx.Exec("INSERT INTO dead_letter_audit (drain_id, dead_letter_id, decision, idempotency_key, reason, actor, decided_at) VALUES "+

@@ -200,7 +200,7 @@ func (d *drainTest) prepare() {
 		letters = append(letters, l)
 	}
 	require.NoError(d.t, rows.Err())
-	require.NoError(d.t, rows.Close())
+	require.NoError(d.t, rows.Close()) //nolint:sqlclosecheck // before the next statement of the connection
 	d.rnd.Shuffle(len(letters), func(i, k int) { letters[i], letters[k] = letters[k], letters[i] })
 	exec := func(db *sql.DB, query string, args ...any) {
 		_, err := db.Exec(query, args...)

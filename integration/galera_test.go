@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -74,6 +73,6 @@ func TestGalera(t *testing.T) {
 		require.NoError(t, open(t, p.DSN("")).QueryRow("SHOW GLOBAL STATUS LIKE 'wsrep_local_cert_failures'").Scan(&name, &n))
 		conflicts = append(conflicts, n)
 	}
-	t.Log(fmt.Sprintf("%d runs, %d attempts, %d crashes, certification failures by node: %s", count(s.state, "SELECT COUNT(*) FROM dag_run"),
-		count(s.state, "SELECT COUNT(*) FROM task_attempt"), count(s.state, "SELECT SUM(crash_count) FROM task_instance"), strings.Join(conflicts, ", ")))
+	t.Logf("%d runs, %d attempts, %d crashes, certification failures by node: %s", count(s.state, "SELECT COUNT(*) FROM dag_run"),
+		count(s.state, "SELECT COUNT(*) FROM task_attempt"), count(s.state, "SELECT SUM(crash_count) FROM task_instance"), strings.Join(conflicts, ", "))
 }

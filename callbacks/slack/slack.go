@@ -178,8 +178,8 @@ func (n *Notifier) asBot(ctx context.Context, d callbacks.Delivery, conn dag.Con
 		Error string `json:"error"`
 	}
 	// The beginning of the answer is enough; one that is cut or late was taken.
-	if json.Unmarshal(answer.Body, &said) != nil || said.OK {
-		return nil
+	if err := json.Unmarshal(answer.Body, &said); err != nil || said.OK {
+		return nil //nolint:nilerr // see above
 	}
 	f := &callbacks.Failure{Err: fmt.Errorf("slack answered %q", dag.CutText(said.Error, 80))}
 	switch said.Error {

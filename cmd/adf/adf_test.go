@@ -141,7 +141,7 @@ func TestWrongSpellingsAreNamedWithTheirLine(t *testing.T) {
 		{`"activity": "Copy Orders"`, `"activity": "Copy Order"`, "", []string{"no activity"}},
 		{`"type": "SqlServerStoredProcedure"`, `"type": "DatabricksNotebook"`, "", []string{"DatabricksNotebook", "--partial"}},
 		{`"upsertSettings": {"useTempDB": true, "keys": ["order_id"]}`, `"x": 1`, `"name": "Copy Orders"`, []string{"--key"}},
-		{`"translator"`, `"translater"`, "", []string{`did you mean "translator"?`}},
+		{`"translator"`, `"translatr"`, "", []string{`did you mean "translator"?`}},
 	} {
 		require.Contains(t, pipeline, c.from)
 		text, problems, err := adf.Convert("p.json", []byte(strings.Replace(pipeline, c.from, c.to, 1)), adf.Options{})

@@ -186,7 +186,6 @@ func (c dlqRowsReplayCmd) tell(s *session, r rowReplay) error {
 
 // auditRun keeps the replay in the audit log of the state database.
 func (c dlqRowsReplayCmd) auditRun(ctx context.Context, s *session, r rowReplay) error {
-	r.Decisions = nil
 	detail, err := json.Marshal(map[string]any{"conn_id": c.ConnID, "drain_id": r.DrainID, "counts": r.DrainCounts, "overwrite": c.Overwrite})
 	if err != nil {
 		return err

@@ -184,7 +184,7 @@ func (s *httpStore) put(ctx context.Context, p put) error {
 		header.Set("If-None-Match", "*")
 	}
 	section := io.NewSectionReader(f, 0, p.content.size)
-	answer, err := s.send(ctx, http.MethodPut, p.key, header, &body{ReadSeeker: section, ctx: ctx, m: s.a.m}, p.content.size)
+	answer, err := s.send(ctx, http.MethodPut, p.key, header, &body{ReadSeeker: section, ctx: ctx, m: s.a.m}, p.content.size) //nolint:bodyclose // drain and refused close it
 	if err != nil {
 		return err
 	}

@@ -62,18 +62,18 @@ type found struct {
 
 // compare holds what a store says of its copy against a content, as far as it
 // says something: known is false when it does not say enough.
-func (is *found) compare(sha string, size int64, c *content) (same bool, why string, known bool) {
+func (f *found) compare(sha string, size int64, c *content) (same bool, why string, known bool) {
 	switch {
-	case size >= 0 && is.size >= 0 && is.size != size:
-		return false, fmt.Sprintf("it has %d bytes, the file %d", is.size, size), true
-	case is.proved:
+	case size >= 0 && f.size >= 0 && f.size != size:
+		return false, fmt.Sprintf("it has %d bytes, the file %d", f.size, size), true
+	case f.proved:
 		return true, "", true
-	case is.sha256 != "":
-		return is.sha256 == sha, "its SHA-256 is " + is.sha256 + ", the file's " + sha, true
-	case c != nil && len(is.composite) > 0 && is.parts == len(c.parts):
+	case f.sha256 != "":
+		return f.sha256 == sha, "its SHA-256 is " + f.sha256 + ", the file's " + sha, true
+	case c != nil && len(f.composite) > 0 && f.parts == len(c.parts):
 		// Parts of other sizes give another checksum of the same bytes: only a match
 		// says something.
-		if string(is.composite) == string(c.composite()) {
+		if string(f.composite) == string(c.composite()) {
 			return true, "", true
 		}
 	}

@@ -61,19 +61,19 @@ func Start(t testing.TB) *Server {
 
 func start(t testing.TB, bin, dir string) (*Server, string, error) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // only to find a free port
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
 	var said bytes.Buffer
-	cmd := exec.Command(bin, address, dir, AccessKey, SecretKey) //nolint:noctx // it ends with the test
+	cmd := exec.Command(bin, address, dir, AccessKey, SecretKey)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	for deadline := time.After(patience); ; {
-		conn, err := net.Dial("tcp", address) //nolint:noctx // loopback
+		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()
 			url := "http://" + address
