@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -59,7 +60,8 @@ type request struct {
 	Corpus   []string   `json:"corpus,omitempty"` // DAG files whose structure alone is asked for
 }
 
-// ask has Airflow answer for some DAGs, in one process.
+// ask has Airflow answer for some DAGs, in one process. Where the folder holds
+// the answers to the same questions, they count.
 func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus []string) (map[string]*answer, versions, error) {
 	side := filepath.Join(dir, "airflowside")
 	if err := writeSide(side); err != nil {
@@ -70,6 +72,11 @@ func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus 
 		return nil, versions{}, err
 	}
 	in, out := filepath.Join(dir, "request.json"), filepath.Join(dir, "answers.jsonl")
+	if before, err := os.ReadFile(in); err == nil && bytes.Equal(before, raw) {
+		if answers, seen, err := readAnswers(out); err == nil && len(answers) == len(cases)+len(corpus) {
+			return answers, seen, nil // of an earlier comparison in a folder that is kept
+		}
+	}
 	if err := os.WriteFile(in, raw, 0o600); err != nil {
 		return nil, versions{}, err
 	}
