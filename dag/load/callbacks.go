@@ -1,6 +1,7 @@
 package load
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,7 +124,7 @@ func (b *builder) appendCallback(out []dag.Callback, n *node, path string) []dag
 		ok := true
 		for _, f := range n.without("callback").fields {
 			v, good := b.rep.any(f.val, join(path, f.name))
-			ok = ok && good
+			ok = ok && good && b.checkCallbackArg(short, f, path)
 			args[f.name] = v
 		}
 		if !ok {
@@ -134,6 +135,36 @@ func (b *builder) appendCallback(out []dag.Callback, n *node, path string) []dag
 		}
 	}
 	return append(out, cb)
+}
+
+// checkCallbackArg reports an argument that its notifier does not know, or cannot
+// read: a mistake that would otherwise show when somebody is to be told.
+func (b *builder) checkCallbackArg(short string, f field, path string) bool {
+	known := b.opts.CallbackArgs[short]
+	if known == nil {
+		return true
+	}
+	path = join(path, f.name)
+	kind, there := known[f.name]
+	if !there {
+		names := slices.Sorted(maps.Keys(known))
+		b.rep.err(f.key, path, codeUnknownKey, quote(f.name)+" is not an argument of the callback "+short, b.rep.didYouMean(f.name, names))
+		return false
+	}
+	switch {
+	case f.val.null() || f.val.kind == scalarNode && templated(f.val.text):
+		return true
+	case kind == dag.FieldDuration:
+		_, ok := b.rep.duration(f.val, path)
+		return ok
+	case kind == dag.FieldMap && f.val.kind != mapNode:
+		b.rep.err(f.val, path, codeWrongType, f.name+" must be a mapping, not "+describe(f.val), "")
+		return false
+	case kind == dag.FieldString && f.val.kind != scalarNode:
+		b.rep.err(f.val, path, codeWrongType, f.name+" must be a text, not "+describe(f.val), "")
+		return false
+	}
+	return true
 }
 
 // callbackName finds the notifier that a text names; "" when there is none,

@@ -312,3 +312,24 @@ func TestUserDefinedMacros(t *testing.T) {
 		require.Contains(t, lines(res.Problems), want)
 	}
 }
+
+func TestArgumentsOfCallbacks(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.CallbackArgs = map[string]map[string]dag.FieldType{"command": {"command": dag.FieldString, "env": dag.FieldMap, "timeout": dag.FieldDuration}}
+	read := func(args string) load.Result {
+		return load.Files(folderText("d:\n  on_failure_callback: {callback: command, "+args+"}\n"+small), o)
+	}
+	require.False(t, read(`command: "echo {{ reason }}", env: {A: 1}, timeout: 5s`).HasErrors())
+	for args, want := range map[string]string{
+		"comand: x":              `"comand" is not an argument of the callback command; did you mean command?`,
+		"command: [sh, -c, x]":   "command must be a text, not a list",
+		"command: x, env: a":     "env must be a mapping",
+		"command: x, timeout: y": "is not a duration",
+	} {
+		res := read(args)
+		require.True(t, res.HasErrors(), args)
+		require.Contains(t, lines(res.Problems), want)
+	}
+	require.False(t, load.Files(folderText("d:\n  on_failure_callback: {callback: log, anything: [1]}\n"+small), o).HasErrors(), "not listed")
+}
