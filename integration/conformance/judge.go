@@ -1,6 +1,10 @@
 package main
 
-import "github.com/airlock-dag/airlock/dag"
+import (
+	"slices"
+
+	"github.com/airlock-dag/airlock/dag"
+)
 
 // judgeAll compares every DAG. DAGs whose endings differ are given back to be
 // asked again under the named rules.
@@ -98,38 +102,30 @@ func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers
 			continue
 		}
 		d := dags[c.DagID]
-		if diffs := compareStructure(d, theirs.Structure); len(diffs) > 0 {
+		diffs, fired := compareStructure(d, theirs.Structure), []string(nil)
+		if len(diffs) > 0 {
 			rep.add(diffs...)
 			continue
+		}
+		if c.shaped {
+			fired = append(fired, shapedBy(d))
 		}
 		if c.Jumps != nil {
-			_, diffs := compareRuns(d, c, theirs)
-			_, more := compareManual(d, c, theirs)
-			if diffs = append(diffs, more...); len(diffs) == 0 {
-				rep.explain(theirs.Fired)
-			}
-			rep.add(diffs...)
+			_, runs := compareRuns(d, c, theirs)
+			_, manual := compareManual(d, c, theirs)
+			diffs, fired = append(runs, manual...), append(fired, theirs.Fired...)
 		}
 		if c.Campaign != nil {
-			diffs := compareCampaign(c, campaigns[c.DagID], theirs)
-			if len(diffs) == 0 {
-				rep.explain(firedIn(theirs.Campaign))
-			}
-			rep.add(diffs...)
+			diffs, fired = append(diffs, compareCampaign(c, campaigns[c.DagID], theirs)...), append(fired, firedIn(theirs.Campaign)...)
 		}
-		if c.Script == nil {
-			continue
+		if c.Script != nil {
+			ours := newDrive(d, c).toTheEnd(!c.failFast) // that rule settles at once
+			diffs, fired = append(diffs, compareEndings(c.DagID, c.Script, &ours, theirs.States)...), append(fired, theirs.States.Fired...)
 		}
-		ours := newDrive(d, c).toTheEnd(!c.failFast) // that rule settles at once
-		diffs := compareEndings(c.DagID, c.Script, &ours, theirs.States)
-		if len(diffs) == 0 {
-			if c.shaped {
-				theirs.States.Fired = append(theirs.States.Fired, shapedBy(d))
-			}
-			rep.explain(theirs.States.Fired)
-			continue
+		if rep.add(diffs...); len(diffs) == 0 {
+			slices.Sort(fired)
+			rep.explain(slices.Compact(fired))
 		}
-		rep.add(diffs...)
 	}
 }
 
