@@ -92,19 +92,15 @@ class Drive:
 
         before = self.signature()
         for _ in range(MAX_ROUNDS):
-            self.rules.skip_in_instances()
+            self.rules.before_pass()
             self.session.expire_all()
             ready, _ = self.run.update_state(session=self.session, execute_callbacks=False)
             self.run.schedule_tis(ready, session=self.session)
             self.session.flush()
             self.rules.after_pass()
             after = self.signature()
-            if self.run.state != DagRunState.RUNNING:
+            if self.run.state != DagRunState.RUNNING or after == before:
                 return
-            if after == before:
-                if not self.rules.stop_the_rest():
-                    return
-                after = self.signature()
             before = after
 
     def signature(self):

@@ -68,25 +68,30 @@ class Rules:
             self.stopped_by.setdefault(ti.run_id, set()).add(ti.task_id)
         return True
 
+    def before_pass(self):
+        self.skip_in_instances()
+        self.stop_the_rest()
+
     def stop_the_rest(self):
-        """After a failure under fail_fast, skips what has not begun and does not
-        depend on the failed task; that which does is upstream_failed by its rule
-        when all has settled, and running instances end as they do. Tells whether it
-        changed anything."""
-        now = {ti.task_id for ti in self.drive.instances() if ti.state == "failed"}  # not cleared since
-        failed = self.stopped_by.get(self.drive.run.run_id, set()) & now
-        if not failed:
-            return False
-        changed = False
+        """After a failure under fail_fast, what depends on the failed task is
+        upstream_failed, all the way down (every task has all_success there), what
+        else has not begun is skipped, and running instances end as they do."""
+        found = self.drive.instances()
+        now = {ti.task_id for ti in found if ti.state == "failed"}  # not cleared since
+        if not self.stopped_by.get(self.drive.run.run_id, set()) & now:
+            return
         tasks = self.drive.scheduler_dag.task_dict
-        below = set().union(*(tasks[t].get_flat_relative_ids(upstream=False) for t in failed))
-        for ti in self.drive.instances():
-            begun = ti.state not in (None, "scheduled", "queued", "up_for_retry")
-            if begun or tasks[ti.task_id].is_teardown or (ti.state is None and ti.task_id in below):
-                continue
-            ti.state, changed = "skipped", True
+        lost = {ti.task_id for ti in found if ti.state in ("failed", "upstream_failed")}
+        open_ones = [ti for ti in found if ti.state in (None, "scheduled", "queued", "up_for_retry") and not tasks[ti.task_id].is_teardown]
+        for _ in tasks:  # a level each
+            for ti in open_ones:
+                if ti.state is None and lost & set(tasks[ti.task_id].upstream_task_ids):
+                    ti.state = "upstream_failed"
+                    lost.add(ti.task_id)
+        for ti in open_ones:
+            if ti.state != "upstream_failed":
+                ti.state = "skipped"
         self.drive.session.flush()
-        return changed
 
     def decided(self, ti, targets):
         """Notes what an instance of a mapped branch or short circuit skips, or of
@@ -138,10 +143,12 @@ class Rules:
         self.drive.session.flush()
 
     def waits_for_source(self, task, run_id, session):
-        """Keeps a mapped task unexpanded until all above it has ended."""
-        if "mapped-waits" not in self.on or not task.is_mapped:
+        """Keeps a mapped task unexpanded until all above it has ended, and a mapped
+        group until its sources have."""
+        group = task.get_closest_mapped_task_group()
+        if "mapped-waits" not in self.on or not (task.is_mapped or group):
             return False
-        above = set(task.upstream_task_ids)
+        above = {op.task_id for op in group.iter_mapped_dependencies()} if group else set(task.upstream_task_ids)
         waits = any(ti.task_id in above and ti.state not in ENDED for ti in self.drive.instances())
         return waits and self.fire("mapped-waits")
 
