@@ -117,6 +117,9 @@ func NewWorker(o WorkerOptions) *Worker {
 	o = o.withDefaults()
 	clock := &fleetClock{Clock: o.Clock, log: o.Log}
 	o.Clock = clock
+	if o.Circuits != nil {
+		o.Circuits.GoBy(clock)
+	}
 	return &Worker{
 		o:       o,
 		clock:   clock,

@@ -83,6 +83,11 @@ func NewGuard(o Options) *Guard {
 	return &Guard{o: o, wake: make(chan struct{}, 1), known: map[string]dag.Circuit{}, pending: map[string]*tally{}}
 }
 
+// GoBy makes a guard that is not in use yet go by another clock. It has to be
+// the state database's: the instants of the breakers are the database's, and a
+// machine that is late would wait for probes that are long due.
+func (g *Guard) GoBy(c dag.Clock) { g.o.Clock = c }
+
 // Need is a dependency that an attempt is about to use.
 type Need struct {
 	Name   string

@@ -324,6 +324,7 @@ func (r *running) read(ctx context.Context) error {
 		looked = page[len(page)-1].Letter.ID
 	}
 	last := len(page) < f.Limit
+	r.judge.forget() // of the pages before only what was carried out counts, and that stands in the tables
 	verdicts, err := r.judge.page(ctx, page)
 	if err != nil {
 		return err

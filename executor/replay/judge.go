@@ -9,7 +9,9 @@ import (
 )
 
 // judge decides about pages of letters. It remembers which effects it has let
-// through: of two letters with one key only the first is replayed.
+// through: of two letters with one key only the first is replayed. Begun anew
+// for each page of a drain (the state database knows what the pages before it
+// came to), it remembers all that it sees in a dry run.
 type judge struct {
 	gates  []Gate
 	probes Probes
@@ -85,6 +87,9 @@ func (j *judge) one(c *dag.ReplayCase, f Facts) (Verdict, error) {
 	j.sent[c.Letter.IdempotencyKey] = c.Letter.ID
 	return Verdict{Decision: dag.DecisionReplayed}, nil
 }
+
+// forget lets go of the effects of earlier pages.
+func (j *judge) forget() { clear(j.sent) }
 
 func (j *judge) onItsWay(c *dag.ReplayCase) int64 {
 	if other := j.sent[c.Letter.IdempotencyKey]; other != 0 && other != c.Letter.ID {

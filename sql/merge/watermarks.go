@@ -126,7 +126,8 @@ func (c WatermarkChange) trace(ctx context.Context, db *dialect.DB, tx *sqlx.Tx,
 
 // changes gives the time of each watermark's last change by a person.
 func changes(ctx context.Context, db *dialect.DB) (map[string]time.Time, error) {
-	rows, err := db.Reader().QueryxContext(ctx, "SELECT result, committed_at FROM airlock_effect WHERE status = 'done' AND result LIKE '{\"watermark_changed\":%'")
+	rows, err := db.Reader().QueryxContext(ctx, "SELECT result, committed_at FROM airlock_effect WHERE idempotency_key >= ? AND idempotency_key < ? AND status = 'done'",
+		changePrefix, strings.TrimSuffix(changePrefix, ":")+";") // a range of the primary key: ; follows :
 	if err != nil {
 		return nil, fmt.Errorf("read the changes of watermarks: %w", err)
 	}

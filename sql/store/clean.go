@@ -97,8 +97,20 @@ func (t *tx) cleanRuns(ctx context.Context, b dag.CleanBatch) (dag.CleanedBatch,
 	if b.DryRun || len(ids) == 0 {
 		return out, nil
 	}
+	// A run that was cleared since the look at it is no history any more. It is
+	// locked before its instances, as Clear does.
 	in, args := t.s.among(ids)
+	var still []int64
+	if err := t.SelectContext(ctx, &still, "SELECT id FROM dag_run WHERE id IN "+in+" AND state IN ('success', 'failed') ORDER BY id"+t.s.db.ForUpdate(),
+		args...); err != nil {
+		return out, err
+	}
+	if out.Deleted = len(still); len(still) == 0 {
+		return out, nil
+	}
+	in, args = t.s.among(still)
 	for _, q := range []string{
+		"DELETE FROM task_progress WHERE task_instance_id IN (SELECT id FROM task_instance WHERE dag_run_id IN " + in + ")",
 		"DELETE FROM task_attempt WHERE task_instance_id IN (SELECT id FROM task_instance WHERE dag_run_id IN " + in + ")",
 		"DELETE FROM xcom WHERE dag_run_id IN " + in,
 		"DELETE FROM task_instance WHERE dag_run_id IN " + in,

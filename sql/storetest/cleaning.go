@@ -59,6 +59,9 @@ func testCleanRuns(t *testing.T, b *bundle) {
 	b.behind("UPDATE task_instance SET state = 'failed' WHERE dag_run_id = ?", made["5"].ID)
 	minute(7, "") // unfinished: it looks back at the sixth
 	later := b.clock.Now().Add(time.Hour)
+	// Some told how far they are, and that goes with them.
+	b.behind(`INSERT INTO task_progress (task_instance_id, fence, fraction_ppm, eta_us, text, updated_at)
+ SELECT id, fence, 500000, 0, 'half', updated_at FROM task_instance`)
 
 	none, _ := b.clean(dag.CleanRuns, start.Add(-time.Hour), 2, false)
 	require.Zero(t, none)
@@ -75,6 +78,7 @@ func testCleanRuns(t *testing.T, b *bundle) {
 		b.run(made[kept])
 	}
 	require.Equal(t, 3, b.count("SELECT COUNT(*) FROM task_instance"))
+	require.Equal(t, 3, b.count("SELECT COUNT(*) FROM task_progress"))
 	require.Equal(t, 2, b.count("SELECT COUNT(*) FROM task_attempt"))
 	b.sound()
 
