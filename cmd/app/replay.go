@@ -280,7 +280,7 @@ func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
 		if err != nil || len(rows) == 0 || !rows[0].IsPaused {
 			return "", err
 		}
-		return fmt.Sprintf("DAG %s is paused: nothing of it would run", c.Letter.DagID), nil
+		return fmt.Sprintf("DAG %s is paused: nothing of it would run until airlock dags unpause %[1]s", c.Letter.DagID), nil
 	})
 }
 

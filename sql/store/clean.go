@@ -109,9 +109,11 @@ func (t *tx) cleanRuns(ctx context.Context, b dag.CleanBatch) (dag.CleanedBatch,
 		return out, nil
 	}
 	in, args = t.s.among(still)
+	ofRuns := " WHERE task_instance_id IN (SELECT id FROM task_instance WHERE dag_run_id IN " + in + ")"
 	for _, q := range []string{
-		"DELETE FROM task_progress WHERE task_instance_id IN (SELECT id FROM task_instance WHERE dag_run_id IN " + in + ")",
-		"DELETE FROM task_attempt WHERE task_instance_id IN (SELECT id FROM task_instance WHERE dag_run_id IN " + in + ")",
+		"DELETE FROM task_attempt" + ofRuns,
+		"DELETE FROM task_progress" + ofRuns,
+		"DELETE FROM media_input_use" + ofRuns,
 		"DELETE FROM xcom WHERE dag_run_id IN " + in,
 		"DELETE FROM task_instance WHERE dag_run_id IN " + in,
 		"DELETE FROM dag_run WHERE id IN " + in,
