@@ -20,10 +20,13 @@ const liveLetter = "status IN ('sealed', 'quarantined', 'replaying')"
 //   - whose callbacks are not delivered yet,
 //   - that are the newest of their schedule: the next run is planned from it,
 //   - that an unfinished run may look back at (depends_on_past).
+//
+// The pending callbacks are read once, not once a run: they have no index by
+// run, and while a receiver is away they are many.
 const oldRuns = `SELECT r.id, r.dag_id, r.run_id, (SELECT COUNT(*) FROM task_instance ti WHERE ti.dag_run_id = r.id) AS instances
  FROM dag_run r WHERE r.id > ? AND r.state IN ('success', 'failed') AND r.end_date < ?
  AND NOT EXISTS (SELECT 1 FROM dead_letter l WHERE l.dag_id = r.dag_id AND l.run_id = r.run_id AND l.` + liveLetter + `)
- AND NOT EXISTS (SELECT 1 FROM callback_event e WHERE e.status = 'pending' AND e.dag_id = r.dag_id AND e.run_id = r.run_id)
+ AND (r.dag_id, r.run_id) NOT IN (SELECT e.dag_id, e.run_id FROM callback_event e WHERE e.status = 'pending')
  AND (r.run_type <> 'scheduled' OR r.logical_date IS NULL OR EXISTS
   (SELECT 1 FROM dag_run n WHERE n.dag_id = r.dag_id AND n.run_type = 'scheduled' AND n.logical_date > r.logical_date))
  AND (r.logical_date IS NULL OR NOT EXISTS
