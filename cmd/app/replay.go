@@ -231,7 +231,8 @@ func (p *probes) target(ctx context.Context, id string) (*target, error) {
 }
 
 // away takes down that a target does not answer. The error is set while it is
-// worth waiting for it.
+// worth waiting for it: a file that is not there, or a setting that is wrong,
+// does not mend itself, and as an error it would end the drain.
 func (p *probes) away(ctx context.Context, id string, t *target, err error) error {
 	now := p.a.o.Clock.Now()
 	if t.db != nil {
@@ -241,7 +242,7 @@ func (p *probes) away(ctx context.Context, id string, t *target, err error) erro
 	if t.since.IsZero() {
 		t.since = now
 	}
-	if ctx.Err() != nil || p.patient && now.Sub(t.since) < targetPatience {
+	if ctx.Err() != nil || p.patient && dag.CodeOf(err) == dag.ErrInternal && now.Sub(t.since) < targetPatience {
 		return fmt.Errorf("connection %s: %w", id, err)
 	}
 	t.trouble, t.at = fmt.Sprintf("connection %s cannot be used: %v", id, err), now

@@ -195,6 +195,8 @@ func TestReplayAsksTheTarget(t *testing.T) {
 	for reason := range plan.Reasons {
 		require.Contains(t, reason, "connection target cannot be used", "there is no such file")
 	}
+	early := h.drain(h.desk(true), usual())
+	require.Equal(t, []any{dag.DrainDone, plan.DrainCounts}, []any{early.State, early.DrainCounts}, "the drain does what the dry run says")
 
 	db, err := dialect.Open(t.Context(), "sqlite:///"+path, dialect.Options{Create: true})
 	require.NoError(t, err)
