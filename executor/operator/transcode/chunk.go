@@ -169,7 +169,10 @@ func (a *attempt) encodeChunk(ctx context.Context, src *source, r rung, dev *gpu
 		progress(ffmpeg.Progress{}, true)
 		return nil
 	}
-	temporary := c.path + ".part"
+	// The name is this attempt's alone: where the lock of the output cannot be
+	// had, one that lost its lease may still be writing.
+	temporary := fmt.Sprintf("%s.%d-%d.part", c.path, a.t.TI.ID, a.t.TI.Fence)
+	defer os.Remove(temporary) //nolint:errcheck // it is not there when all went well
 	job := a.job(src, append(args, "-f", "mp4", ffmpeg.FileURL(temporary)), temporary, dev)
 	job.OnProgress = func(b ffmpeg.Progress) { progress(b, false) }
 	end, err := a.run1(ctx, fmt.Sprintf("piece %d", i), job, made)
@@ -253,7 +256,7 @@ func (a *attempt) join(ctx context.Context, src *source, made *encoded, dir stri
 			fmt.Fprintf(&text, "duration %s\n", micros(c.end-c.start))
 		}
 	}
-	names := filepath.Join(dir, "list.ffconcat")
+	names := filepath.Join(dir, fmt.Sprintf("list.%d-%d.ffconcat", a.t.TI.ID, a.t.TI.Fence))
 	if err := os.WriteFile(names, []byte(text.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write the list of the pieces: %w", err)
 	}

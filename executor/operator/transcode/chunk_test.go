@@ -126,10 +126,14 @@ func TestChunkedGoesOnWhereItWas(t *testing.T) {
 	pieces, err := filepath.Glob(filepath.Join(f.Args["output_dir"].(string), "derived", "fast", ".*.chunks", "*.mp4"))
 	require.NoError(t, err)
 	require.Len(t, pieces, 2)
+	rest, err := filepath.Glob(filepath.Join(filepath.Dir(pieces[0]), "*.part"))
+	require.NoError(t, err)
+	require.Empty(t, rest, "the piece that failed")
 	require.NoError(t, os.Truncate(pieces[0], 100)) // somebody damaged one since
 
 	next := again(t, f, map[string]any{"ffmpeg": "ffmpeg"})
 	res := succeed(t, next)
+	require.Regexp(t, filepath.Base(pieces[0])+`\.\d+-\d+\.part`, next.Output.String(), "a name that no other attempt writes to")
 	require.Equal(t, 1, strings.Count(next.Output.String(), "is there already"), next.Output.String())
 	require.Equal(t, int64(96), inspect(t, res.Path).Packets[0].Count)
 	require.Equal(t, res.OutputSHA256, succeed(t, attempt(t, args)).OutputSHA256)
