@@ -44,17 +44,17 @@ func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 	}
 	would, err := c.clean(ctx, s, *before, true)
 	if err != nil || c.DryRun {
-		return errors.Join(c.print(s, would), err)
+		return errors.Join(c.print(s, would, "would_go"), err)
 	}
 	n := 0
 	for _, w := range would {
 		n += w.Deleted
 	}
 	if n == 0 {
-		return c.print(s, would)
+		return c.print(s, would, "would_go")
 	}
 	if !c.Yes {
-		if err := c.print(s, would); err != nil {
+		if err := c.print(s, would, "would_go"); err != nil {
 			return err
 		}
 		if err := s.confirm(fmt.Sprintf("Delete all this from before %s?", before.Format(time.RFC3339))); err != nil {
@@ -62,14 +62,14 @@ func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	done, err := c.clean(ctx, s, *before, false)
-	return errors.Join(c.print(s, done), err)
+	return errors.Join(c.print(s, done, "deleted"), err)
 }
 
-func (c dbCleanCmd) print(s *session, lines []cleaned) error {
+func (c dbCleanCmd) print(s *session, lines []cleaned, title string) error {
 	return printRows(s.env.Stdout, c.Output, lines,
 		col("kind", func(l cleaned) any { return string(l.Kind) }),
 		col("place", func(l cleaned) any { return l.Place }),
-		col("deleted", func(l cleaned) any { return l.Deleted }),
+		col(title, func(l cleaned) any { return l.Deleted }),
 	)
 }
 
