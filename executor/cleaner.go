@@ -42,6 +42,10 @@ type CleanerOptions struct {
 	LogsDir string
 }
 
+// firstClean is when a process cleans first: a start has better to do, and one
+// that is restarted every hour must come to it too.
+const firstClean = 5 * time.Minute
+
 // Cleaner deletes history that is old enough, in small batches: a claim or a
 // result never waits for more than one of them.
 type Cleaner struct{ o CleanerOptions }
@@ -63,12 +67,14 @@ func NewCleaner(o CleanerOptions) *Cleaner {
 // Run cleans by the retention, now and again, until ctx ends. kinds restricts
 // it: the logs lie where a worker runs, the rows are cleaned by schedulers.
 func (c *Cleaner) Run(ctx context.Context, kinds ...dag.CleanKind) {
+	wait := min(c.o.Every, firstClean)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.o.Clock.After(c.o.Every):
+		case <-c.o.Clock.After(wait):
 		}
+		wait = c.o.Every
 		for _, kind := range kinds {
 			age := c.o.Retention[kind]
 			if age <= 0 {
