@@ -189,10 +189,13 @@ class Drive:
         if ti.map_index >= 0:
             self.rules.decided(ti, self.targets(ti, plan))
         context = {"ti": Runtime(self, ti, task), "task": task, "dag": self.dag, "dag_run": self.run, "params": {}}
+        self.rules.decisions.pop((ti.run_id, ti.task_id), None)
         try:
             task.execute(context)
         except DownstreamTasksSkipped as e:
             tasks = [(t, -1) if isinstance(t, str) else tuple(t) for t in e.tasks]
+            if ti.map_index < 0:
+                self.rules.decisions[ti.run_id, ti.task_id] = {t[0] for t in tasks}
             tasks = self.rules.skippable(tasks)
             self.session.flush()
             payload = TISkippedDownstreamTasksStatePayload(tasks=tasks)

@@ -10,9 +10,11 @@ class Rules:
         self.drive, self.on, self.fired = drive, set(names), set()
         self.stopped_by = {}  # by run, tasks whose failure stops it
         self.mapped_skips = {}  # by run and branch, what each of its instances skips
+        self.decisions = {}  # by run and branch that is not mapped, what it skips
         self.left_out = {}  # by run, tasks whose own dates leave them out of it
         patch_expansion()
         patch_skipping()
+        patch_sources()
         patch_states()
         Expansion.rules = self
 
@@ -70,6 +72,7 @@ class Rules:
 
     def before_pass(self):
         self.skip_in_instances()
+        self.skip_again()
         self.stop_the_rest()
 
     def stop_the_rest(self):
@@ -81,13 +84,13 @@ class Rules:
         if not self.stopped_by.get(self.drive.run.run_id, set()) & now:
             return
         tasks = self.drive.scheduler_dag.task_dict
-        lost = {ti.task_id for ti in found if ti.state in ("failed", "upstream_failed")}
+        lost = {(ti.task_id, ti.map_index) for ti in found if ti.state in ("failed", "upstream_failed")}
         open_ones = [ti for ti in found if ti.state in (None, "scheduled", "queued", "up_for_retry") and not tasks[ti.task_id].is_teardown]
         for _ in tasks:  # a level each
             for ti in open_ones:
-                if ti.state is None and lost & set(tasks[ti.task_id].upstream_task_ids):
+                if ti.state is None and any(depends(tasks, ti, one) for one in lost):
                     ti.state = "upstream_failed"
-                    lost.add(ti.task_id)
+                    lost.add((ti.task_id, ti.map_index))
         for ti in open_ones:
             if ti.state != "upstream_failed":
                 ti.state = "skipped"
@@ -121,6 +124,39 @@ class Rules:
                     ti.state = "skipped"
         self.drive.session.flush()
 
+    def skip_again(self):
+        """Skips what was cleared below a branch or short circuit that was not, and
+        that had decided against it: also further below, and whatever the trigger
+        rule says."""
+        if "decisions-hold" not in self.on:
+            return
+        tasks, found = self.drive.scheduler_dag.task_dict, self.drive.instances()
+        for ti in found:
+            if ti.state is not None or self.drive.begun(ti) or tasks[ti.task_id].is_teardown:
+                continue
+            if any(b.state == "success" and b.map_index < 0 and ti.task_id in self.decisions.get((b.run_id, b.task_id), ()) for b in found):
+                self.fire("decisions-hold")
+                ti.state = "skipped"
+        self.drive.session.flush()
+
+    def forget_lapsed(self, ti, dep_context, session):
+        """Deletes what a branch or short circuit directly above decided before it
+        was cleared, when it has now ended without running to success."""
+        from airflow.models.xcom import XComModel
+        from sqlalchemy import delete
+
+        if "old-decisions-lapse" not in self.on:
+            return
+        finished = dep_context.ensure_finished_tis(ti.get_dagrun(session=session), session=session)
+        for parent in ti.task.get_direct_relatives(upstream=True):
+            index = ti.map_index if parent.is_mapped else -1
+            lapsed = any(one.task_id == parent.task_id and one.map_index == index and one.state != "success" for one in finished)
+            if not parent.inherits_from_skipmixin or not lapsed:
+                continue
+            same = {"dag_id": ti.dag_id, "task_id": parent.task_id, "run_id": ti.run_id, "map_index": index}
+            if session.execute(delete(XComModel).filter_by(key="skipmixin_key", **same)).rowcount:
+                self.fire("old-decisions-lapse")
+
     def after_pass(self):
         """Skips a mapped group without values as a whole."""
         if "empty-group-at-once" not in self.on:
@@ -151,6 +187,16 @@ class Rules:
         above = {op.task_id for op in group.iter_mapped_dependencies()} if group else set(task.upstream_task_ids)
         waits = any(ti.task_id in above and ti.state not in ENDED for ti in self.drive.instances())
         return waits and self.fire("mapped-waits")
+
+
+def depends(tasks, ti, above):
+    """Whether an instance is directly below another: in the same mapped group only
+    those with its own map index are above it."""
+    task_id, map_index = above
+    if task_id not in tasks[ti.task_id].upstream_task_ids:
+        return False
+    group = closest(tasks[ti.task_id])
+    return not group or group != closest(tasks[task_id]) or map_index == ti.map_index
 
 
 def closest(task):
@@ -196,6 +242,7 @@ def patch_skipping():
     original = NotPreviouslySkippedDep._get_dep_statuses
 
     def statuses(self, ti, dep_context, *, session):
+        Expansion.rules.forget_lapsed(ti, dep_context, session)
         if ti.task.is_teardown and "teardowns-run" in Expansion.rules.on:
             return iter(())
         if ti.state not in WAITING or "retry-goes-on" not in Expansion.rules.on:
@@ -205,6 +252,32 @@ def patch_skipping():
         return iter(())
 
     NotPreviouslySkippedDep._get_dep_statuses = statuses
+
+
+def patch_sources():
+    """Lets a mapped task see its sources as its trigger rule sees them, as they
+    were when the pass began: Airflow reads the sources from the database, so that
+    one which is skipped earlier in the same pass skips the task before the rule
+    has seen it."""
+    from airflow.ti_deps.deps.mapped_task_upstream_dep import MappedTaskUpstreamDep
+
+    if getattr(MappedTaskUpstreamDep, "airlock_rule", False):
+        return
+    MappedTaskUpstreamDep.airlock_rule = True
+    original = MappedTaskUpstreamDep._get_dep_statuses
+
+    def statuses(self, ti, dep_context, *, session):
+        rules = Expansion.rules
+        if "sources-in-step" in rules.on and ti.task.is_mapped and dep_context.finished_tis is not None:
+            seen = {(one.task_id, one.map_index) for one in dep_context.finished_tis}
+            sources = {op.task_id for op in ti.task.iter_mapped_dependencies()}
+            for one in ti.get_dagrun(session=session).get_task_instances(session=session):
+                ahead = one.task_id in sources and one.map_index < 0 and one.state == "skipped"
+                if ahead and (one.task_id, -1) not in seen and rules.fire("sources-in-step"):
+                    return iter((self._failing_status(reason="a source has ended in this pass"),))
+        return original(self, ti, dep_context, session=session)
+
+    MappedTaskUpstreamDep._get_dep_statuses = statuses
 
 
 class Untouched:
