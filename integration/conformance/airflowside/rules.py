@@ -11,6 +11,7 @@ class Rules:
         self.stopped_by = {}  # by run, tasks whose failure stops it
         self.mapped_skips = {}  # by run and branch, what each of its instances skips
         self.decisions = {}  # by run and branch that is not mapped, what it skips
+        self.decided_against = set()
         self.left_out = {}  # by run, tasks whose own dates leave them out of it
         patch_expansion()
         patch_skipping()
@@ -125,9 +126,10 @@ class Rules:
         self.drive.session.flush()
 
     def skip_again(self):
-        """Skips what was cleared below a branch or short circuit that was not, and
-        that had decided against it: also further below, and whatever the trigger
-        rule says."""
+        """Finds what was cleared below a branch or short circuit that was not, and
+        that had decided against it. The pass skips it: also further below, and
+        whatever the trigger rule says."""
+        self.decided_against = set()
         if "decisions-hold" not in self.on:
             return
         tasks, found = self.drive.scheduler_dag.task_dict, self.drive.instances()
@@ -135,9 +137,11 @@ class Rules:
             if ti.state is not None or self.drive.begun(ti) or tasks[ti.task_id].is_teardown:
                 continue
             if any(b.state == "success" and b.map_index < 0 and ti.task_id in self.decisions.get((b.run_id, b.task_id), ()) for b in found):
-                self.fire("decisions-hold")
-                ti.state = "skipped"
-        self.drive.session.flush()
+                self.decided_against.add((ti.run_id, ti.task_id, ti.map_index))
+
+    def against(self, ti):
+        """Whether this pass skips an instance for what was decided before a clear."""
+        return (ti.run_id, ti.task_id, ti.map_index) in self.decided_against
 
     def forget_lapsed(self, ti, dep_context, session):
         """Deletes what a branch or short circuit directly above decided before it
@@ -243,6 +247,11 @@ def patch_skipping():
 
     def statuses(self, ti, dep_context, *, session):
         Expansion.rules.forget_lapsed(ti, dep_context, session)
+        if Expansion.rules.against(ti):
+            if ti.state != "skipped" and not list(original(self, ti, dep_context, session=session)):
+                Expansion.rules.fire("decisions-hold")
+            ti.set_state("skipped", session=session)
+            return iter((self._failing_status(reason="a decision of before the clear holds"),))
         if ti.task.is_teardown and "teardowns-run" in Expansion.rules.on:
             return iter(())
         if ti.state not in WAITING or "retry-goes-on" not in Expansion.rules.on:
@@ -304,6 +313,8 @@ def patch_states():
     original = TaskInstance.set_state
 
     def set_state(self, state, *args, **kwargs):
+        if state == "upstream_failed" and Expansion.rules.against(self) and Expansion.rules.fire("decisions-hold"):
+            return False
         if state == "skipped" and self.state == "upstream_failed" and Expansion.rules.fire("source-failure-wins"):
             return False
         return original(self, state, *args, **kwargs)
