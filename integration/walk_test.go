@@ -27,7 +27,7 @@ points:
     many:  {operator: python, python_callable: numbers.five}
     part:  {operator: bash, dependencies: [list], partial: {bash_command: "true"}, expand: {env: list.output}}
     over:  {operator: bash, dependencies: [many], partial: {bash_command: "true"}, expand: {env: many.output}}
-    call:  {operator: http, endpoint: "$WEB/count", method: POST}
+    call:  {operator: http, endpoint: "$WEB/count", method: POST, on_success_callback: {callback: webhook, url: "$WEB/busy"}}
     count: {operator: sql, conn_id: target, sql: ["INSERT INTO tally VALUES (2, 0)"]}
     add:
       operator: merge
