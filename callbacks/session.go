@@ -302,6 +302,7 @@ func (s *session) finish(r result) {
 		rec.cause, rec.throttled, rec.spared = r.err.Error(), r.err.Throttled, 0
 	}
 	if r.next != nil {
-		l.away[r.event.ID] = r.next.Add(s.d.o.Lease)
+		// Long enough for all places to be busy with slow deliveries meanwhile.
+		l.away[r.event.ID] = r.next.Add(max(s.d.o.Lease, 2*s.d.o.Timeout))
 	}
 }
