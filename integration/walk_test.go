@@ -22,7 +22,7 @@ points:
   schedule: null
   default_args: {retries: 5, retry_delay: 0.1s, max_crashes: 1}
   tasks:
-    first: {operator: bash, bash_command: "echo '[1, 2]' > /dev/null", on_execute_callback: {callback: command, command: "exit 1"}}
+    first: {operator: bash, bash_command: "echo '[1, 2]' > /dev/null", on_execute_callback: {callback: command, command: "sleep 4; exit 1"}}
     list:  {operator: python, python_callable: numbers.two}
     many:  {operator: python, python_callable: numbers.five}
     part:  {operator: bash, dependencies: [list], partial: {bash_command: "true"}, expand: {env: list.output}}
