@@ -120,21 +120,27 @@ func BenchmarkHistory(b *testing.B) {
 					return err == nil && run.State == dag.RunSuccess
 				}, patience, 10*time.Millisecond)
 				copyRun(b, e.st, finished/tasksPerRun)
-				b.ResetTimer()
-				cpu, round := cpuTime(), 0
-				for b.Loop() {
-					round++
-					startRuns(b, e, d, versions[0], round)
-					for range runsPerRound * tasksPerRun {
-						<-e.ended
-					}
-				}
-				tasks := float64(round * runsPerRound * tasksPerRun)
-				b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
-				b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/tasks, "cpu-us/task")
+				measureRounds(b, e, d, versions[0])
 			})
 		}
 	}
+}
+
+// measureRounds runs round after round and reports what a task takes.
+func measureRounds(b *testing.B, e *engine, d *dag.DAG, version int64) {
+	b.Helper()
+	b.ResetTimer()
+	cpu, round := cpuTime(), 0
+	for b.Loop() {
+		round++
+		startRuns(b, e, d, version, round)
+		for range runsPerRound * tasksPerRun {
+			<-e.ended
+		}
+	}
+	tasks := float64(round * runsPerRound * tasksPerRun)
+	b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/tasks, "cpu-us/task")
 }
 
 // startRuns asks for a round of runs.
@@ -240,18 +246,7 @@ func BenchmarkWaiting(b *testing.B) {
 				_, err = e.st.DB().Writer().ExecContext(b.Context(),
 					"UPDATE task_instance SET state = 'up_for_retry', try_number = 1, next_try_at = ? WHERE dag_id = 'waits'", dialect.Stamp(tomorrow))
 				require.NoError(b, err)
-				b.ResetTimer()
-				cpu, round := cpuTime(), 0
-				for b.Loop() {
-					round++
-					startRuns(b, e, d, versions[0], round)
-					for range runsPerRound * tasksPerRun {
-						<-e.ended
-					}
-				}
-				tasks := float64(round * runsPerRound * tasksPerRun)
-				b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
-				b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/tasks, "cpu-us/task")
+				measureRounds(b, e, d, versions[0])
 			})
 		}
 	}
