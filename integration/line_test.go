@@ -141,12 +141,24 @@ func (p *line) takes(packet []byte, of *bool, own ...net.Conn) bool {
 	return true
 }
 
-func (p *line) keep(c net.Conn, open bool) {
+// keep notes that both ends are open, unless the server that was dialled is no
+// longer the one that is meant: nobody would cut this connection then.
+func (p *line) keep(server string, ends ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if open {
+	if p.server != server {
+		return false
+	}
+	for _, c := range ends {
 		p.open[c] = true
-	} else {
+	}
+	return true
+}
+
+func (p *line) drop(ends ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range ends {
 		delete(p.open, c)
 	}
 }
@@ -162,10 +174,10 @@ func (p *line) serve(client net.Conn) {
 		return
 	}
 	defer func() { _ = up.Close() }()
-	for _, c := range []net.Conn{client, up} {
-		p.keep(c, true)
-		defer p.keep(c, false)
+	if !p.keep(server, client, up) {
+		return
 	}
+	defer p.drop(client, up)
 	var mu sync.Mutex
 	dumb := false // the answer is not to reach the client
 	go func() {
