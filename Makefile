@@ -111,7 +111,8 @@ lint-fix: $(LINT) ## let the linter mend what it can
 .PHONY: conformance
 conformance: ## compare random DAGs with Apache Airflow itself (fetches Airflow once; minutes)
 	.ci/deps python3
-	go run ./integration/conformance $(if $(SEED),-seed $(SEED)) $(if $(DAGS),-dags $(DAGS)) $(if $(CORPUS),-corpus '$(CORPUS)')
+	go run ./integration/conformance $(if $(SEED),-seed $(SEED)) $(if $(DAGS),-dags $(DAGS)) $(if $(CORPUS),-corpus '$(CORPUS)') $(if $(KEEP),-keep '$(KEEP)')
+	AIRLOCK_TEST_AIRFLOW=$${XDG_CACHE_HOME:-$$HOME/.cache}/airlock-conformance go test -count=1 ./integration/conformance
 
 .PHONY: bench
 bench: ## run the benchmarks, each for two seconds

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,16 +60,18 @@ type request struct {
 	Template string     `json:"template"`
 	Cases    []*dagCase `json:"cases"`
 	Corpus   []string   `json:"corpus,omitempty"` // DAG files whose structure alone is asked for
+	Side     string     `json:"side"`             // hash of the program that answers
 }
 
 // ask has Airflow answer for some DAGs, in one process. Where the folder holds
 // the answers to the same questions, they count.
 func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus []string) (map[string]*answer, versions, error) {
 	side := filepath.Join(dir, "airflowside")
-	if err := writeSide(side); err != nil {
+	hash, err := writeSide(side)
+	if err != nil {
 		return nil, versions{}, err
 	}
-	raw, err := json.Marshal(request{Home: filepath.Join(dir, "home"), Template: filepath.Join(a.cache, "airflow.db"), Cases: cases, Corpus: corpus})
+	raw, err := json.Marshal(request{Side: hash, Home: filepath.Join(dir, "home"), Template: filepath.Join(a.cache, "airflow.db"), Cases: cases, Corpus: corpus})
 	if err != nil {
 		return nil, versions{}, err
 	}
@@ -88,11 +92,13 @@ func (a *airflow) ask(ctx context.Context, dir string, cases []*dagCase, corpus 
 	return readAnswers(out)
 }
 
-func writeSide(dir string) error {
+// writeSide writes Airflow's side into a folder, and gives its hash.
+func writeSide(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
+		return "", err
 	}
-	return fs.WalkDir(sideFiles, "airflowside", func(path string, entry fs.DirEntry, err error) error {
+	sum := sha256.New()
+	err := fs.WalkDir(sideFiles, "airflowside", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -100,8 +106,10 @@ func writeSide(dir string) error {
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
 		return os.WriteFile(filepath.Join(dir, entry.Name()), text, 0o600)
 	})
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // versions are those of the packages that answered.

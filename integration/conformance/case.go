@@ -32,8 +32,9 @@ type dagCase struct {
 
 	yaml     string
 	failFast bool
-	undated  bool // it has no start date
-	shaped   bool // the two readings of it differ
+	undated  bool     // it has no start date
+	shaped   bool     // the two readings of it differ
+	fired    []string // rules that have explained a part of it already
 }
 
 // extras are what dag-factory cannot say and is done to Airflow's objects.

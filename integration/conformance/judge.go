@@ -37,12 +37,6 @@ func judgeAll(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers m
 		rep.instances += len(ours.States)
 		if settled := newDrive(d, c).toTheEnd(false); !c.failFast && len(compareEndings(c.DagID, c.Script, &settled, &ours)) > 0 {
 			rep.paced++
-			c.Campaign = nil // the state database has Airlock's own pace
-		}
-		for _, script := range c.Scripts {
-			if pacedBy(d, c, script) {
-				c.Campaign = nil
-			}
 		}
 		campaign := false
 		if c.Campaign != nil {
@@ -69,14 +63,6 @@ func shapedBy(d *dag.DAG) string {
 	return "groups-as-written"
 }
 
-// pacedBy tells whether a run with this script ends differently at Airlock's own pace.
-func pacedBy(d *dag.DAG, c *dagCase, script map[string]*step) bool {
-	other := *c
-	other.Script = script
-	slow, quick := newDrive(d, &other).toTheEnd(true), newDrive(d, &other).toTheEnd(false)
-	return len(compareEndings(c.DagID, script, &slow, &quick)) > 0
-}
-
 // underRules asks again what differed, of an Airflow that follows the rules.
 func underRules(c *dagCase, ended, moved, campaign bool) *dagCase {
 	again := *c
@@ -94,7 +80,11 @@ func underRules(c *dagCase, ended, moved, campaign bool) *dagCase {
 }
 
 // judgeAgain compares what differed with an Airflow that follows the named rules.
-func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer, campaigns map[string][]map[string]*ending) {
+// DAGs whose several runs still differ, and nothing else of them, are given back
+// to be asked once more at Airlock's own pace, which the runs in the state
+// database have.
+func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers map[string]*answer, campaigns map[string][]map[string]*ending) []*dagCase {
+	var paced []*dagCase
 	for _, c := range cases {
 		theirs := answers[c.DagID]
 		if theirs == nil || theirs.Error != "" {
@@ -115,18 +105,35 @@ func judgeAgain(rep *report, cases []*dagCase, dags map[string]*dag.DAG, answers
 			_, manual := compareManual(d, c, theirs)
 			diffs, fired = append(runs, manual...), append(fired, theirs.Fired...)
 		}
-		if c.Campaign != nil {
-			diffs, fired = append(diffs, compareCampaign(c, campaigns[c.DagID], theirs)...), append(fired, firedIn(theirs.Campaign)...)
-		}
 		if c.Script != nil {
 			ours := newDrive(d, c).toTheEnd(!c.failFast) // that rule settles at once
 			diffs, fired = append(diffs, compareEndings(c.DagID, c.Script, &ours, theirs.States)...), append(fired, theirs.States.Fired...)
 		}
+		if c.Campaign != nil {
+			moved := compareCampaign(c, campaigns[c.DagID], theirs)
+			if len(diffs) == 0 && len(moved) > 0 && !contains(c.Rules, settlesAtOnce) {
+				paced = append(paced, atOwnPace(c, fired))
+				continue
+			}
+			diffs, fired = append(diffs, moved...), append(fired, firedIn(theirs.Campaign)...)
+		}
 		if rep.add(diffs...); len(diffs) == 0 {
+			fired = append(fired, c.fired...)
 			slices.Sort(fired)
 			rep.explain(slices.Compact(fired))
 		}
 	}
+	return paced
+}
+
+// atOwnPace asks for the several runs of a DAG alone. What explained the rest of
+// it stays noted.
+func atOwnPace(c *dagCase, fired []string) *dagCase {
+	slow := *c
+	slow.Rules = append(slices.Clone(c.Rules), settlesAtOnce)
+	slow.Script, slow.Jumps, slow.Manual = nil, nil, nil
+	slow.fired = append(fired, settlesAtOnce)
+	return &slow
 }
 
 // firedIn are the rules that fired in a campaign, each once.

@@ -36,7 +36,7 @@ func main() {
 	flag.StringVar(&o.python, "python", "python3", "interpreter that makes the virtual environment")
 	flag.StringVar(&o.corpus, "corpus", "", "folder of DAG files whose structure is compared too")
 	flag.IntVar(&o.only, "only", -1, "compare this DAG alone, by its number")
-	flag.StringVar(&o.keep, "keep", "", "folder to leave the DAG files and answers in; the answers count the next time, so empty it when Airflow's side has changed")
+	flag.StringVar(&o.keep, "keep", "", "folder to leave the DAG files and answers in; the answers to the same questions count the next time")
 	flag.IntVar(&o.parallel, "parallel", max(1, runtime.NumCPU()), "how many processes answer for Airflow")
 	flag.Parse()
 	if o.seed == 0 {

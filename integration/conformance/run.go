@@ -67,7 +67,13 @@ func compare(ctx context.Context, o settings) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		judgeAgain(rep, again, dags, second, campaigns)
+		if paced := judgeAgain(rep, again, dags, second, campaigns); len(paced) > 0 {
+			third, _, err := askAll(ctx, flow, filepath.Join(dir, "paced"), paced, o.parallel)
+			if err != nil {
+				return false, err
+			}
+			judgeAgain(rep, paced, dags, third, campaigns)
+		}
 	}
 	if err := runEngine(ctx, rep, dir, real, dags); err != nil {
 		return false, fmt.Errorf("the engine's runs: %w", err)

@@ -7,10 +7,11 @@ how each attempt ends; the branch and short-circuit operators really execute.
 """
 
 import datetime
+import graphlib
 
 from clock import parse
 from loading import cleared_together, scheduler_dag
-from rules import Rules
+from rules import ENDED, Rules
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 MAX_ROUNDS = 200
@@ -94,6 +95,8 @@ class Drive:
         for _ in range(MAX_ROUNDS):
             self.rules.before_pass()
             self.session.expire_all()
+            if "settles-at-once" in self.rules.on:
+                self.go_down()
             ready, _ = self.run.update_state(session=self.session, execute_callbacks=False)
             self.run.schedule_tis(ready, session=self.session)
             self.session.flush()
@@ -102,6 +105,23 @@ class Drive:
             if self.run.state != DagRunState.RUNNING or after == before:
                 return
             before = after
+
+    def go_down(self):
+        """The rule settles-at-once: asks Airflow about one task after another, from
+        the top, each when all above it has come as far as it can; update_state asks
+        about all of them by the states from before."""
+        from airflow.ti_deps.dependencies_states import SCHEDULEABLE_STATES
+
+        above = {task.task_id: sorted(task.upstream_task_ids) for task in self.scheduler_dag.tasks}
+        for task_id in graphlib.TopologicalSorter(above).static_order():
+            found = self.instances()
+            mine = [ti for ti in found if ti.task_id == task_id and ti.state in SCHEDULEABLE_STATES]
+            if not mine:
+                continue
+            finished = [ti for ti in found if ti.state in ENDED]
+            ready, _, _ = self.run._get_ready_tis(mine, finished, session=self.session)
+            self.run.schedule_tis(ready, session=self.session)
+            self.session.flush()
 
     def signature(self):
         from airflow.models.taskinstance import TaskInstance as TI
