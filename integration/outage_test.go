@@ -30,6 +30,9 @@ outage:
     next:  {operator: bash, dependencies: [short], bash_command: "echo {{ ti.xcom_pull(task_ids='short') }} >> %[1]s"}
 `
 
+// outageLease outlasts the short steps by seconds and ends before the outage does.
+const outageLease = "AIRLOCK__WORKER__LEASE_DURATION=6s"
+
 // survives begins the DAG, has the database away for longer than a lease, and
 // counts: what had ended is written once, and nothing is spent by the outage.
 func survives(t *testing.T, h *house, db *sql.DB, away func()) {
@@ -60,7 +63,7 @@ func survives(t *testing.T, h *house, db *sql.DB, away func()) {
 // TestLockedFile: another program holds the SQLite file's write lock.
 func TestLockedFile(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, outageLease)
 	h.start("standalone")
 	survives(t, h, h.db(), func() {
 		other, err := sql.Open("sqlite", "file:"+filepath.Join(h.home, "airlock.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
@@ -92,7 +95,7 @@ func TestServerAway(t *testing.T) {
 			t.Parallel()
 			server := sqltest.StartMariaDB(t)
 			dsn := server.Fresh(t)
-			h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn)
+			h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, outageLease)
 			h.ok("db", "migrate")
 			h.start("scheduler")
 			h.start("worker")

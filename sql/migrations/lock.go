@@ -46,7 +46,24 @@ func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	if got.Int64 != 1 {
 		return fmt.Errorf("another process has been migrating the database for %s", lockWait)
 	}
-	return nil
+	return firstRow(ctx, conn)
+}
+
+// firstRow writes the row that the table of files begins with, if the table has
+// none. A server commits a CREATE TABLE at once, so a process that was killed
+// right after it leaves an empty table, which the library takes for broken.
+func firstRow(ctx context.Context, conn *sql.Conn) error {
+	var tables, rows int
+	err := conn.QueryRowContext(ctx,
+		"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", TableName).Scan(&tables)
+	if err != nil || tables == 0 {
+		return err
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+TableName).Scan(&rows); err != nil || rows > 0 {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "INSERT INTO "+TableName+" (version_id, is_applied) VALUES (0, TRUE)")
+	return err
 }
 
 // SessionUnlock implements lock.SessionLocker.

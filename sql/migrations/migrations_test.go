@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pressly/goose/v3/database"
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -94,5 +95,20 @@ func TestAHalfRunFileIsRunAgain(t *testing.T) {
 		require.NoError(t, migrations.Up(t.Context(), db))
 		var n int
 		require.NoError(t, db.Reader().Get(&n, "SELECT COUNT(*) FROM audit_log"))
+	})
+}
+
+// The table of files is committed before its first row: a process may die between.
+func TestAnEmptyTableOfFilesIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
+		db := sqltest.Open(t, dsn)
+		table, err := database.NewStore(database.DialectMySQL, migrations.TableName)
+		require.NoError(t, err)
+		require.NoError(t, table.CreateVersionTable(t.Context(), db.Writer().DB))
+		require.NoError(t, migrations.Up(t.Context(), db))
+		have, want, err := migrations.Version(t.Context(), db)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
 	})
 }
