@@ -1,5 +1,10 @@
 package dag
 
+import (
+	"fmt"
+	"io/fs"
+)
+
 // FieldType is the type of an operator's key in a DAG file.
 type FieldType string
 
@@ -51,4 +56,41 @@ type OperatorSpec struct {
 	// (templates not rendered) and reports problems with Path relative to the
 	// task ("source.file") and no place: the loader adds it.
 	Validate func(args map[string]any) []Problem
+	// ValidateAt is Validate for an operator that has to know where the task
+	// stands; nil for none. A problem with a File keeps it: it stands in a file
+	// beside the DAG's.
+	ValidateAt func(args map[string]any, at Place) []Problem
+	// ChecksTemplates makes the loader try the templates in the operator's keys:
+	// what can be seen to fail in every run is a problem of the file.
+	ChecksTemplates bool
+}
+
+// Place is what the loader tells of where a task stands.
+type Place struct {
+	// Mapped are the values of the arguments that the task is expanded over, as
+	// far as the file gives them; those of args are no values of the task.
+	Mapped map[string][]any
+	// Beside finds a file in the DAG file's folder by its name and gives its
+	// content and its path as problems name it; ok is false when there is none.
+	Beside func(name string) (data []byte, path string, ok bool)
+	// Stat looks at a local path; a relative one starts at the DAG file's folder. It
+	// is nil where the machine that reads the file need not be the one that runs the
+	// task.
+	Stat func(path string) (fs.FileInfo, error)
+}
+
+// Literal gives the values that the file itself writes for an argument, each
+// with its path below the task.
+func (p Place) Literal(args map[string]any, name string) map[string]any {
+	out := map[string]any{}
+	if _, mapped := p.Mapped[name]; mapped {
+		for i, v := range p.Mapped[name] {
+			out[fmt.Sprintf("expand.%s[%d]", name, i)] = v
+		}
+		return out
+	}
+	if v, ok := args[name]; ok && v != nil {
+		out[name] = v
+	}
+	return out
 }

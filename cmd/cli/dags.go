@@ -46,7 +46,7 @@ func (s *session) find(ctx context.Context) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	files, err := s.load(cfg.DagsFolder, false)
+	files, err := s.load(cfg.DagsFolder, nil)
 	if err != nil && len(rows) > 0 {
 		err = nil // a folder that is not here does not hide what the database knows
 	}

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/load"
 )
 
 type dagsValidateCmd struct {
@@ -81,7 +83,15 @@ func (s *session) validate(cfg config.Config, path string, anyOperator bool) ([]
 	if below(cfg.DagsFolder, path) {
 		root = cfg.DagsFolder
 	}
-	result, err := s.load(root, anyOperator)
+	result, err := s.load(root, func(o *load.Options) {
+		o.AllowUnknownOperators = anyOperator
+		o.Stat = func(path string) (fs.FileInfo, error) {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(root, path)
+			}
+			return os.Stat(path)
+		}
+	})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -96,7 +96,7 @@ func (c mergePlanCmd) dags(ctx context.Context, s *session, path string) error {
 		root = filepath.Dir(path)
 		s.cfg.DagsFolder = root // the file's own folder is where its DAG is looked for
 	}
-	result, err := s.load(root, false)
+	result, err := s.load(root, nil)
 	if err != nil {
 		return err
 	}

@@ -120,9 +120,8 @@ func (s *session) open(ctx context.Context, service bool) (*app.App, error) {
 	return s.app, nil
 }
 
-// load reads the DAG files below a folder. anyOperator takes unknown operators
-// for warnings.
-func (s *session) load(root string, anyOperator bool) (load.Result, error) {
+// load reads the DAG files below a folder; change, when not nil, sets how.
+func (s *session) load(root string, change func(*load.Options)) (load.Result, error) {
 	cfg, err := s.config()
 	if err != nil {
 		return load.Result{}, err
@@ -136,7 +135,9 @@ func (s *session) load(root string, anyOperator bool) (load.Result, error) {
 		return load.Result{}, err
 	}
 	options := app.LoadOptions(cfg, app.Operators(), s.lookupEnv, s.env.Clock)
-	options.AllowUnknownOperators = anyOperator
+	if change != nil {
+		change(&options)
+	}
 	return load.Files(files, options), nil
 }
 

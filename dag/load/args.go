@@ -241,10 +241,22 @@ func (b *builder) checkArgs(t *taskDraft) {
 
 // validate asks the operator, and gives its answers their places.
 func (b *builder) validate(t *taskDraft, args map[string]any, mapped map[string]bool) {
-	if t.spec.Validate == nil || t.badArgs {
-		return
+	var found []dag.Problem
+	if t.spec.Validate != nil && !t.badArgs {
+		found = t.spec.Validate(args)
 	}
-	for _, p := range t.spec.Validate(args) {
+	at := b.placeFor(t)
+	if t.spec.ValidateAt != nil {
+		found = append(found, t.spec.ValidateAt(args, at)...)
+	}
+	if t.spec.ChecksTemplates {
+		found = append(found, b.templates(t, args, at)...)
+	}
+	for _, p := range found {
+		if p.File != "" { // it stands in a file beside this one
+			b.rep.add(p)
+			continue
+		}
 		first, _, _ := strings.Cut(p.Path, ".")
 		first, _, _ = strings.Cut(first, "[")
 		if mapped[first] {
@@ -278,6 +290,9 @@ func (t *taskDraft) placeOf(path string) *node {
 		return t.key
 	}
 	n, _, _ := t.find(parts[0])
+	if n == nil {
+		n = t.body.get("partial").get(parts[0])
+	}
 	if n == nil {
 		return t.key
 	}

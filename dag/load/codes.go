@@ -54,6 +54,7 @@ const (
 	codeCircuit      = "circuit-without-policy"
 	codeUnknownDAG   = "unknown-dag"
 	codeOneOf        = "one-of"
+	codeTemplate     = "bad-template"
 	codeTooMany      = "too-many-problems"
 	codeTooLarge     = "too-large"
 )

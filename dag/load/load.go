@@ -21,6 +21,8 @@ func Files(files []bundle.File, o Options) Result {
 		zones:    zones{},
 		defaults: map[string]*inherited{},
 		policies: map[string]*inherited{},
+
+		settingFiles: map[string]bundle.File{},
 	}
 	sorted := append([]bundle.File(nil), files...)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Path < sorted[j].Path })
@@ -28,6 +30,7 @@ func Files(files []bundle.File, o Options) Result {
 	for _, f := range sorted {
 		name := settingsName(f.Path)
 		if name == "profiles" { // the transcode step reads it
+			l.settingFiles[f.Path] = f
 			continue
 		}
 		src := l.read(f)
@@ -81,6 +84,9 @@ type loader struct {
 	defaults map[string]*inherited // by folder
 	policies map[string]*inherited
 	sources  []*source
+	// settingFiles are files of operators' own settings, by path.
+	settingFiles map[string]bundle.File
+
 	ids      map[string]string // DAG id to file
 }
 

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"io/fs"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -42,6 +43,10 @@ type Options struct {
 	// Default 0 and 300 s.
 	Retries    int
 	RetryDelay time.Duration
+	// Stat looks at a path, relative ones from the root of the files. It is nil
+	// where the machine that reads the files need not be the one that runs the
+	// tasks.
+	Stat func(path string) (fs.FileInfo, error)
 	// Now is for dates such as "2 days". Default the system's clock.
 	Now func() time.Time
 }

@@ -78,11 +78,11 @@ func (r *Renderer) causeOf(err error) (cause error, hint string) {
 	}
 	words := inner.Error()
 	if m := unknownName.FindStringSubmatch(words); m != nil {
-		return fmt.Errorf("%q is not defined", m[1]), r.nameHint(m[1])
+		return &undefined{m[1]}, r.nameHint(m[1])
 	}
 	if m := notCallable.FindStringSubmatch(words); m != nil {
 		if _, known := r.names[m[1]]; !known {
-			return fmt.Errorf("%q is not defined", m[1]), r.nameHint(m[1])
+			return &undefined{m[1]}, r.nameHint(m[1])
 		}
 		return fmt.Errorf("%s is not a function", m[1]), ""
 	}
@@ -94,7 +94,7 @@ func (r *Renderer) causeOf(err error) (cause error, hint string) {
 		if m[1] == "params" {
 			hint = "params of this run are " + list(slices.Collect(maps.Keys(r.in.Params))) + "; " + hint
 		}
-		return fmt.Errorf("%q is not defined here", m[2]), hint
+		return &undefinedAttribute{of: m[1], name: m[2]}, hint
 	}
 	if m := unknownItem.FindStringSubmatch(words); m != nil {
 		if strings.Contains(m[1], "(") {
@@ -112,12 +112,31 @@ func (r *Renderer) causeOf(err error) (cause error, hint string) {
 	return trimmed(inner), ""
 }
 
+// undefined is a name that stands for nothing.
+type undefined struct{ name string }
+
+// Error implements error.
+func (u *undefined) Error() string { return fmt.Sprintf("%q is not defined", u.name) }
+
+// undefinedAttribute is a name that something does not have.
+type undefinedAttribute struct{ of, name string }
+
+// Error implements error.
+func (u *undefinedAttribute) Error() string { return fmt.Sprintf("%q is not defined here", u.name) }
+
+// malformed is a template that cannot be read.
+type malformed struct{ text string }
+
+// Error implements error.
+func (m *malformed) Error() string { return m.text }
+
 // The engine's errors have no types, only these texts.
 var (
 	unknownName      = regexp.MustCompile(`^Unable to evaluate name "(.*)"$`)
 	notCallable      = regexp.MustCompile(`^(\w+) is not callable$`)
 	unknownMethod    = regexp.MustCompile(`(?s)^invalid call to method '(\w+)' of .*(?:unknown method '|is not callable on )`)
 	unknownAttribute = regexp.MustCompile(`^Unable to evaluate (\w*).*: attribute '(\w+)' not found$`)
+	unknownFilter    = regexp.MustCompile(`filter '(\w+)' not found`)
 	unknownItem      = regexp.MustCompile(`(?s)item '?(.*?)'? not found$`)
 	unknownStatement = regexp.MustCompile(`^ControlStructure '(\w+)' not found`)
 	namedLine        = regexp.MustCompile(`at line (\d+)`)
@@ -125,12 +144,12 @@ var (
 
 func syntaxCause(s *parser.SyntaxError) (cause error, hint string) {
 	if m := unknownStatement.FindStringSubmatch(s.Message); m != nil {
-		return fmt.Errorf("there is no statement {%% %s %%}", m[1]), "statements are if, for, set, with, raw, filter, do, break and continue"
+		return &malformed{"there is no statement {% " + m[1] + " %}"}, "statements are if, for, set, with, raw, filter, do, break and continue"
 	}
 	if s.Raw == "" {
-		return errors.New(strings.TrimSuffix(s.Message, ".")), ""
+		return &malformed{strings.TrimSuffix(s.Message, ".")}, ""
 	}
-	return fmt.Errorf("%s, near %q", strings.TrimSuffix(s.Message, "."), s.Raw), ""
+	return &malformed{fmt.Sprintf("%s, near %q", strings.TrimSuffix(s.Message, "."), s.Raw)}, ""
 }
 
 // trimmed keeps an engine's message short.

@@ -12,6 +12,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/executor/operator/mediafile"
 )
 
 // Operator is the probe operator. Its zero value uses ffmpeg and ffprobe from
@@ -64,6 +65,8 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "ffmpeg", Type: dag.FieldString, Templated: true, Doc: "The ffmpeg program, by name or path."},
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},
+		ValidateAt:      func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
+		ChecksTemplates: true,
 	}
 }
 

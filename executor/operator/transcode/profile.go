@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -209,7 +210,7 @@ func parseProfiles(path string, data []byte) (map[string]*Profile, error) {
 	}
 	if len(bytes.TrimSpace(data)) > 0 {
 		own := map[string]map[string]any{}
-		if err := yaml.Load(data, &own); err != nil {
+		if err := yaml.Unmarshal(data, &own); err != nil { // nothing but comments is nothing
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		maps.Copy(raw, own)
@@ -240,6 +241,35 @@ type bookPage struct {
 
 // maxInline bounds what is remembered of profiles that stand in steps.
 const maxInline = 1000
+
+// find gives the profile that a step asks for, by its name or as a mapping.
+func (b *profileBook) find(v any, dir string) (*Profile, error) {
+	switch v := v.(type) {
+	case string:
+		all, err := b.read(dir)
+		if err != nil {
+			return nil, err
+		}
+		return named(all, v)
+	case map[string]any:
+		return b.inline(v, dir)
+	default:
+		return nil, fmt.Errorf("profile is %v, and must be a name or a mapping", v)
+	}
+}
+
+// named looks a profile up.
+func named(all map[string]*Profile, name string) (*Profile, error) {
+	if p, ok := all[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(all))
+	hint := ""
+	if near := dag.Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %s? ", near)
+	}
+	return nil, fmt.Errorf("profile %q is not known; %sthere are %s", name, hint, strings.Join(names, ", "))
+}
 
 // inline is Inline, remembered likewise.
 func (b *profileBook) inline(m map[string]any, dir string) (*Profile, error) {
@@ -287,11 +317,16 @@ func (b *profileBook) read(dir string) (map[string]*Profile, error) {
 // Inline reads a profile that stands in the step itself: it needs a name, and
 // may extend one of the others.
 func Inline(m map[string]any, dir string) (*Profile, error) {
-	name, _ := m["name"].(string)
 	known, err := Profiles(dir)
 	if err != nil {
 		return nil, err
 	}
+	return inlineOver(m, known)
+}
+
+// inlineOver is Inline over profiles that have been read.
+func inlineOver(m map[string]any, known map[string]*Profile) (*Profile, error) {
+	name, _ := m["name"].(string)
 	raw := map[string]map[string]any{}
 	for n, p := range known {
 		data, err := json.Marshal(p)
@@ -311,15 +346,22 @@ func Inline(m map[string]any, dir string) (*Profile, error) {
 const maxExtends = 8
 
 func decodeProfile(name string, m map[string]any, all map[string]map[string]any) (*Profile, error) {
+	if err := knownKeys(m, "", reflect.TypeFor[Profile](), "extends"); err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
 	merged := maps.Clone(m)
 	for depth := 0; merged["extends"] != nil; depth++ {
 		base, _ := merged["extends"].(string)
 		from, ok := all[base]
 		if !ok {
-			return nil, fmt.Errorf("profile %s: extends %q, which is no profile", name, base)
+			hint := ""
+			if near := dag.Nearest(base, slices.Collect(maps.Keys(all))); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			return nil, fmt.Errorf("profile %s: extends: %q is no profile%s", name, base, hint)
 		}
 		if depth == maxExtends {
-			return nil, fmt.Errorf("profile %s: extends a profile that extends it", name)
+			return nil, fmt.Errorf("profile %s: extends: %q extends it", name, base)
 		}
 		delete(merged, "extends")
 		if v, ok := merged["video"].(map[string]any); ok && v["bitrate"] != nil && v["quality"] == nil {
@@ -336,7 +378,7 @@ func decodeProfile(name string, m map[string]any, all map[string]map[string]any)
 	dec.DisallowUnknownFields()
 	p := &Profile{}
 	if err := dec.Decode(p); err != nil {
-		return nil, fmt.Errorf("profile %s: %w", name, err)
+		return nil, fmt.Errorf("profile %s: %w", name, plainType(err))
 	}
 	if err := p.normalise(); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", name, err)

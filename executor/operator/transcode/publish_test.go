@@ -248,7 +248,7 @@ h264-720p: {video: {codec: hevc, quality: 30}}
 	require.Nil(t, all["small"].Audio)
 
 	for text, want := range map[string]string{
-		"a: {extends: b}\nb: {extends: a}":                             "extends a profile that extends it",
+		"a: {extends: b}\nb: {extends: a}":                             "extends it",
 		"a: {extends: nosuch}":                                         "is no profile",
 		"a: {video: {codec: h264, crf: 3}}":                            "crf",
 		"a: {video: {codec: theora}}":                                  "use h264, hevc or av1",

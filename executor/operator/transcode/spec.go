@@ -71,30 +71,9 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "ffmpeg", Type: dag.FieldString, Templated: true, Doc: "The ffmpeg program, by name or path."},
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},
-		OneOf:    [][]string{{"asset", "path"}},
-		Validate: validate,
+		OneOf:      [][]string{{"asset", "path"}},
+		ValidateAt: validate, ChecksTemplates: true,
 	}
-}
-
-// validate checks a profile that stands in the file. A name can only be looked
-// up where the DAG's folder is known: at run time.
-func validate(args map[string]any) []dag.Problem {
-	m, ok := args["profile"].(map[string]any)
-	if !ok || templated(m) {
-		return nil
-	}
-	if _, err := Inline(m, ""); err != nil {
-		return []dag.Problem{{
-			Path: "profile", Severity: dag.SeverityError, Code: "bad-value", Message: err.Error(),
-			Hint: "docs/operators/transcode.md has the keys of a profile",
-		}}
-	}
-	return nil
-}
-
-func templated(m map[string]any) bool {
-	data, err := json.Marshal(m)
-	return err != nil || strings.Contains(string(data), "{{")
 }
 
 // settings are the step's keys, read.
@@ -126,6 +105,11 @@ type settings struct {
 // readSettings reads rendered arguments; a template may have made a text of a
 // number, so texts of numbers are numbers. dir is where relative paths start.
 func readSettings(args map[string]any, dir string, o *Operator) (*settings, *dag.TaskError) {
+	return read(args, dir, o, func(v any) (*Profile, error) { return o.profiles.find(v, dir) })
+}
+
+// read is readSettings with profiles from anywhere.
+func read(args map[string]any, dir string, o *Operator, find func(any) (*Profile, error)) (*settings, *dag.TaskError) {
 	r := &reader{args: args}
 	s := &settings{
 		accelerator:     r.choice("accelerator", accelAuto, accelGPU, accelCPU),
@@ -154,7 +138,7 @@ func readSettings(args map[string]any, dir string, o *Operator) (*settings, *dag
 	}
 	s.outputDir = absolute(s.outputDir, dir)
 	r.asset(s, dir)
-	r.profile(s, dir, o)
+	r.profile(s, find)
 	r.repeatable(s)
 	if r.err != nil {
 		return nil, r.err
@@ -334,32 +318,9 @@ func (r *reader) noClock(tag string) {
 	}
 }
 
-func (r *reader) profile(s *settings, dir string, o *Operator) {
+func (r *reader) profile(s *settings, find func(any) (*Profile, error)) {
 	var err error
-	switch v := r.args["profile"].(type) {
-	case string:
-		var all map[string]*Profile
-		if all, err = o.profiles.read(dir); err != nil {
-			break
-		}
-		p, ok := all[v]
-		if !ok {
-			var names []string
-			for name := range all {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			r.fail("profile %q is not known; there are %s", v, strings.Join(names, ", "))
-			return
-		}
-		s.profile = p
-	case map[string]any:
-		s.profile, err = o.profiles.inline(v, dir)
-	default:
-		r.fail("profile is %v, and must be a name or a mapping", v)
-		return
-	}
-	if err != nil {
+	if s.profile, err = find(r.args["profile"]); err != nil {
 		r.fail("%v", err)
 	}
 }

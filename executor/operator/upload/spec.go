@@ -8,6 +8,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
+	"github.com/airlock-dag/airlock/executor/operator/mediafile"
 )
 
 // Values of the key verify.
@@ -62,7 +63,9 @@ func (*Operator) Spec() dag.OperatorSpec {
 			{Name: "stall_timeout", Type: dag.FieldDuration, Default: defaultStall.Seconds(), Doc: "How long the transfer may go without an advance."},
 			{Name: "allow_empty", Type: dag.FieldBool, Default: false, Doc: "Take a file without bytes."},
 		},
-		Validate: validate,
+		Validate:        validate,
+		ValidateAt:      func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
+		ChecksTemplates: true,
 	}
 }
 

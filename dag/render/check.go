@@ -1,0 +1,64 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// ErrUndeclaredParam marks a template that reads a param that nothing declares:
+// it works in the runs whose conf gives it.
+var ErrUndeclaredParam = errors.New("nothing declares this param")
+
+// Check tries a template without a run. The error says what fails whatever the
+// run: its syntax, or a name or filter that there is not. What depends on the
+// run's values is not looked at. It is a *dag.Error, as those of rendering are;
+// one that wraps ErrUndeclaredParam holds only for runs whose conf does not give
+// the param. No run, variable, connection or XCom is read.
+func Check(tpl string, d *dag.DAG, t *dag.Task) error {
+	if !IsTemplate(tpl) {
+		return nil
+	}
+	params := map[string]any{}
+	for name := range d.ParamSchemas {
+		params[name] = ""
+	}
+	maps.Copy(params, d.Params)
+	maps.Copy(params, t.Params)
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	run := &dag.Run{DagID: d.ID, RunID: "check", LogicalDate: &at, DataIntervalStart: &at, DataIntervalEnd: &at, RunAfter: at}
+	key := dag.TaskInstanceKey{DagID: d.ID, RunID: run.RunID, TaskID: t.ID, MapIndex: -1}
+	_, err := New(Input{
+		DAG: d, Task: t, Run: run, TI: &dag.TaskInstance{TaskInstanceKey: key, TryNumber: 1}, Params: params,
+		PreviousSuccess: func() (*dag.Run, error) { return nil, nil },
+	}).String(tpl)
+	if err == nil {
+		return nil
+	}
+	var syntax *malformed
+	var name *undefined
+	var attribute *undefinedAttribute
+	switch {
+	case errors.As(err, &syntax), errors.As(err, &name):
+		return err
+	case errors.As(err, &attribute) && attribute.of == "params":
+		hint := "declare it under params:"
+		if near := dag.Nearest(attribute.name, slices.Collect(maps.Keys(params))); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return &dag.Error{Code: dag.ErrInvalid, Op: "template", Err: fmt.Errorf("params.%s: %w", attribute.name, ErrUndeclaredParam), Hint: hint}
+	default:
+	}
+	if m := unknownFilter.FindStringSubmatch(err.Error()); m != nil {
+		hint := ""
+		if near := dag.Nearest(m[1], filterNames()); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return &dag.Error{Code: dag.ErrInvalid, Op: "template", Err: fmt.Errorf("there is no filter %q", m[1]), Hint: hint}
+	}
+	return nil
+}
