@@ -87,7 +87,7 @@ type loader struct {
 	// settingFiles are files of operators' own settings, by path.
 	settingFiles map[string]bundle.File
 
-	ids      map[string]string // DAG id to file
+	ids map[string]string // DAG id to file
 }
 
 func (l *loader) read(f bundle.File) *source {
