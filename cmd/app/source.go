@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
+	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/bundle"
 	"github.com/airlock-dag/airlock/executor"
@@ -30,6 +34,55 @@ func (a *App) newSource() executor.Source {
 		}
 	}
 	return bundle.NewGit(o)
+}
+
+// FindDAGs looks where the DAG files come from before a service starts. A plain
+// folder that is the default one is made; another that is not there is refused
+// with dag.ErrInvalid, unless the state database knows DAGs already: then it is
+// away for a while, and runs in flight go on. A repository that cannot be
+// reached is asked again by the service itself.
+func (a *App) FindDAGs(ctx context.Context) error {
+	cfg := a.o.Config
+	if cfg.Git.URL != "" {
+		return nil
+	}
+	info, err := os.Stat(cfg.DagsFolder)
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) && cfg.DagsFolder == config.Default(cfg.Home).DagsFolder {
+		if err := os.MkdirAll(cfg.DagsFolder, 0o750); err != nil {
+			return &dag.Error{Code: dag.ErrInvalid, Op: "make the DAGs folder", Err: err, Hint: "name another one with --dags-folder"}
+		}
+		a.o.Log.Info("made the DAGs folder: put DAG files there", "dags_folder", cfg.DagsFolder)
+		return nil
+	}
+	rows, dbErr := a.store.DAGRows(ctx, dag.DAGFilter{})
+	if dbErr != nil || len(rows) > 0 {
+		return dbErr
+	}
+	if err == nil {
+		err = fmt.Errorf("%s is no folder", cfg.DagsFolder)
+	}
+	return &dag.Error{
+		Code: dag.ErrInvalid, Op: "read the DAGs folder " + cfg.DagsFolder, Err: err, Hint: "make the folder, or name another one with --dags-folder",
+	}
+}
+
+// FetchDAGs asks the repository of the DAGs now. It fails when it cannot be
+// read, also where an earlier state of it is on this machine. A plain folder
+// needs no fetching.
+func (a *App) FetchDAGs(ctx context.Context) error {
+	git, ok := a.source.(*bundle.Git)
+	if !ok {
+		return nil
+	}
+	git.Pull(ctx)
+	if err := git.Trouble(); err != nil {
+		return err
+	}
+	_, err := git.Scan()
+	return err
 }
 
 // gitCredentials reads a connection as Airflow's git provider writes it.

@@ -46,9 +46,13 @@ func (s *session) find(ctx context.Context) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	files, err := s.load(cfg.DagsFolder, nil)
-	if err != nil && len(rows) > 0 {
-		err = nil // a folder that is not here does not hide what the database knows
+	var files load.Result
+	if err = s.fetch(ctx, false); err == nil {
+		files, err = s.load(cfg.DagsFolder, nil)
+	}
+	if err != nil && len(rows) > 0 { // what the database knows is not hidden by files that are not here
+		fmt.Fprintln(s.env.Stderr, "airlock: warning:", err)
+		err = nil
 	}
 	return found{files: files, rows: rows}, err
 }
@@ -227,9 +231,12 @@ func (c dagsShowCmd) Run(ctx context.Context, s *session) error {
 	if c.Output == "json" || c.Output == "yaml" {
 		return printValue(s.env.Stdout, c.Output, d)
 	}
-	paused, next := any("not seen by a scheduler yet"), any(nil)
+	paused, next, commit := any("not seen by a scheduler yet"), any(nil), any(nil)
 	if row := f.row(d.ID); row != nil {
 		paused = row.IsPaused
+		if row.Source != "" && row.VersionHash == d.Hash() {
+			commit = row.Source
+		}
 		if row.Next != nil {
 			next = row.Next.RunAfter
 		}
@@ -238,6 +245,8 @@ func (c dagsShowCmd) Run(ctx context.Context, s *session) error {
 		{"dag_id", d.ID},
 		{"description", d.Description},
 		{"fileloc", d.FileLoc},
+		{"version", d.Hash()[:12]},
+		{"commit", commit},
 		{"owner", d.Owner},
 		{"tags", d.Tags},
 		{"schedule", d.Schedule.Text},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,13 +22,16 @@ type dagsValidateCmd struct {
 }
 
 // Run reports all problems and fails when one is an error.
-func (c dagsValidateCmd) Run(s *session) error {
+func (c dagsValidateCmd) Run(ctx context.Context, s *session) error {
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
 	paths := c.Paths
 	if len(paths) == 0 {
+		if err := s.fetch(ctx, true); err != nil {
+			return err
+		}
 		paths = []string{cfg.DagsFolder}
 	}
 	problems, dags := []dag.Problem{}, 0

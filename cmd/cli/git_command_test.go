@@ -36,6 +36,11 @@ func TestDAGsFromGit(t *testing.T) {
 	commit := git("rev-parse", "HEAD")
 
 	flags := []string{"--dags-git", "file://" + repo, "--dags-git-folder", "flows"}
+	// The first command of all fetches the repository, whichever it is.
+	require.Equal(t, []any{"d"}, column(h.list(append([]string{"dags", "list"}, flags...)...), "dag_id"))
+	require.Contains(t, h.ok(append([]string{"dags", "validate"}, flags...)...).stdout, "1 DAG, 0 errors")
+	h.fails(cli.ExitUsage, []string{"has no folder elsewhere", "core.dags_git_folder"}, "dags", "validate", "--dags-git", "file://"+repo, "--dags-git-folder", "elsewhere")
+	h.fails(cli.ExitUsage, []string{"nobranch", "core.dags_git"}, "dags", "list", "--dags-git", "file://"+repo, "--dags-git-branch", "nobranch")
 	h.ok(append([]string{"dags", "test", "d", "2026-01-01"}, flags...)...)
 	require.Equal(t, []any{"d"}, column(h.list(append([]string{"dags", "list"}, flags...)...), "dag_id"))
 	st, err := store.Open(t.Context(), "sqlite:///"+filepath.Join(h.path("home"), "airlock.db"), store.Options{})
@@ -46,6 +51,12 @@ func TestDAGsFromGit(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, commit, rows[0].Source)
 	require.Equal(t, "d.yml", rows[0].FileLoc)
+	require.Contains(t, h.ok(append([]string{"dags", "show", "d"}, flags...)...).stdout, commit)
+
+	// What is there is shown without asking the remote; validate wants the newest.
+	require.NoError(t, os.Rename(repo, h.path("away")))
+	require.Equal(t, []any{"d"}, column(h.list(append([]string{"dags", "list"}, flags...)...), "dag_id"))
+	h.fails(cli.ExitUsage, []string{"repository not found"}, append([]string{"dags", "validate"}, flags...)...)
 
 	h.fails(cli.ExitUsage, []string{"into a connection"}, "config", "list", "--dags-git", "https://u:hunter2@example.org/x.git")
 	h.fails(cli.ExitUsage, []string{"inside the repository"}, "config", "list", "--dags-git", "https://example.org/x.git", "--dags-git-folder", "../x")

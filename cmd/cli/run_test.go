@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,4 +154,18 @@ func TestInfoTriesEncoders(t *testing.T) {
 	list, ok := h.show("info", "--encoders")["encoders"].([]any)
 	require.True(t, ok)
 	require.Contains(t, list, map[string]any{"codec": "h264", "encoder": "libx264", "device": "", "works": true})
+}
+
+// A misspelt DAGs folder is refused before anything starts. One that was there
+// when the state database learnt of its DAGs is away for a while: that is tried
+// in package app.
+func TestAServiceWantsItsDAGsFolder(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	require.NoError(t, os.Remove(h.path("dags")))
+	for _, service := range []string{"standalone", "scheduler"} {
+		h.fails(cli.ExitUsage, []string{h.path("dags"), "no such file", "--dags-folder"}, service, "--metrics-address", "off")
+	}
+	h.write("dags", "a file")
+	h.fails(cli.ExitUsage, []string{"is no folder"}, "standalone", "--metrics-address", "off")
 }

@@ -29,6 +29,9 @@ func (c standaloneCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if err := a.FindDAGs(ctx); err != nil {
+		return err
+	}
 	return a.RunStandalone(ctx)
 }
 
@@ -41,6 +44,9 @@ func (c schedulerCmd) Run(ctx context.Context, s *session) error {
 	c.apply(s)
 	a, err := s.open(ctx, true)
 	if err != nil {
+		return err
+	}
+	if err := a.FindDAGs(ctx); err != nil {
 		return err
 	}
 	return a.RunScheduler(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/airlock-dag/airlock/cmd/app"
@@ -139,6 +140,23 @@ func (s *session) load(root string, change func(*load.Options)) (load.Result, er
 		change(&options)
 	}
 	return load.Files(files, options), nil
+}
+
+// fetch brings the DAGs' repository to this machine, where there is one: always,
+// or only when none of it is here yet.
+func (s *session) fetch(ctx context.Context, always bool) error {
+	cfg, err := s.config()
+	if err != nil || cfg.Git.URL == "" {
+		return err
+	}
+	if _, err := os.Stat(cfg.DagsFolder); err == nil && !always {
+		return nil
+	}
+	a, err := s.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	return a.FetchDAGs(ctx)
 }
 
 // actor is who asks, for the audit log.

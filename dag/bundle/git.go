@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -115,10 +116,7 @@ func (g *Git) Scan() ([]File, error) {
 		g.pull(ctx)
 	}
 	if g.commit == "" {
-		return nil, &dag.Error{
-			Code: dag.ErrInvalid, Op: "read the DAGs of " + g.o.URL, Err: g.trouble,
-			Hint: "check core.dags_git, its branch and core.dags_git_conn_id; it is tried again every " + g.o.Interval.String(),
-		}
+		return nil, g.failure("check core.dags_git, its branch and core.dags_git_conn_id; it is tried again every " + g.o.Interval.String())
 	}
 	unlock, err := lockClone(g.o.Clone)
 	if err != nil {
@@ -126,6 +124,12 @@ func (g *Git) Scan() ([]File, error) {
 	}
 	defer unlock()
 	files, err := g.folder.Scan()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &dag.Error{
+			Code: dag.ErrInvalid, Op: "read the DAGs of " + g.o.URL, Err: fmt.Errorf("commit %s has no folder %s", shortCommit(g.commit), g.o.Folder),
+			Hint: "check core.dags_git_folder: it is relative to the root of the repository",
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +143,23 @@ func (g *Git) Scan() ([]File, error) {
 		})
 	}
 	return files, nil
+}
+
+// Trouble is why the last question to the remote failed; nil if it did not.
+func (g *Git) Trouble() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.trouble == nil {
+		return nil
+	}
+	return g.failure("check core.dags_git, its branch and core.dags_git_conn_id")
+}
+
+func (g *Git) failure(hint string) error {
+	if text := g.trouble.Error(); strings.Contains(text, "known_hosts") || strings.Contains(text, "knownhosts") {
+		hint = "the host's key is not known: put it (ssh-keyscan prints it) into ~/.ssh/known_hosts, or into the file that the connection's extra known_hosts_file names"
+	}
+	return &dag.Error{Code: dag.ErrInvalid, Op: "read the DAGs of " + g.o.URL, Err: g.trouble, Hint: hint}
 }
 
 // Watch asks the remote every interval, and signals when there is a new commit
@@ -189,6 +210,8 @@ func (g *Git) pull(ctx context.Context) (changed bool) {
 		g.commit = commit
 	}
 	switch {
+	case err != nil && g.commit == "": // there is nothing to go on with: Scan says so
+		return trouble == nil || trouble.Error() != err.Error()
 	case err != nil && (trouble == nil || trouble.Error() != err.Error()):
 		g.o.Log.Error("the DAGs' repository could not be read; the last good state stays", "url", g.o.URL, "commit", g.commit, "error", err)
 		return true
