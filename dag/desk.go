@@ -58,7 +58,7 @@ type LetterFilter struct {
 	// After pages on: only letters with a greater id. UpTo: none with a greater.
 	After int64 `json:"-"`
 	UpTo  int64 `json:"-"`
-	// Drain is the drain that replayed the letter last.
+	// Drain is a drain that replayed the letter.
 	Drain string `json:"-"`
 	// ExpiresBy bounds expires_at: not after this instant.
 	ExpiresBy *time.Time `json:"-"`

@@ -221,6 +221,7 @@ func (d *drainTest) prepare() {
 			exec(d.state, "UPDATE dead_letter SET return_count = 9 WHERE id = ?", letters[0].id)
 		}
 	}
+	d.ok("dlq", "stats", "--recount")
 }
 
 // begin starts the engine and two processes on one drain.

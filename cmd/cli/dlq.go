@@ -213,7 +213,8 @@ func letterPairs(l dag.DeadLetter) []pair {
 
 type dlqStatsCmd struct {
 	letterFilter
-	All bool `help:"Count settled letters, too."`
+	All     bool `help:"Count settled letters, too."`
+	Recount bool `help:"Count all letters anew first, where somebody else wrote the tables (db check tells)."`
 	outputFlag
 }
 
@@ -227,6 +228,13 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 	st, err := s.store(ctx)
 	if err != nil {
 		return err
+	}
+	if c.Recount {
+		mended, err := st.Recount(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.env.Stderr, "counted anew: %s mended\n", count(mended, "line"))
 	}
 	groups, err := st.LetterStats(ctx, filter)
 	if err != nil {

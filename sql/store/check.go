@@ -101,6 +101,11 @@ func checkRules(now time.Time) []rule {
  AND NOT EXISTS (SELECT 1 FROM task_instance ti WHERE ti.dag_run_id = r.id AND ti.state IN ('scheduled', 'queued', 'running', 'restarting'))`,
 		},
 		{
+			name: "letter-tally", text: "the running count of the letters in group %s is not their number; airlock dlq stats --recount counts anew",
+			query: "SELECT dag_id, '' AS run_id, task_id, -1 AS map_index, CASE WHEN decision <> '' THEN decision ELSE fingerprint END AS found FROM (" +
+				tallyGap() + ") gap",
+		},
+		{
 			name: "effect-accounting", text: "%s: rows read are not rows merged + unchanged + quarantined",
 			query: `SELECT '' AS dag_id, '' AS run_id, '' AS task_id, -1 AS map_index, idempotency_key AS found FROM effect
  WHERE rows_read <> rows_merged + rows_unchanged + rows_quarantined`,

@@ -176,11 +176,13 @@ func (t *tx) resolveCleared(ctx context.Context, rows []instanceRow, actor strin
 // setLetterStatus changes letters and writes one audit row for each, in the
 // transaction that carries the decision out.
 func (t *tx) setLetterStatus(ctx context.Context, letters []dag.DeadLetter, status dag.LetterStatus, decision, reason, actor string) error {
+	t.tally.decide(decision, len(letters))
 	for part := range slices.Chunk(letters, chunk) {
 		ids := make([]int64, len(part))
 		args := make([]any, 0, 6*len(part))
 		for i, l := range part {
 			ids[i] = l.ID
+			t.tally.change(l, status, l.ReturnCount)
 			args = append(args, l.ID, decision, l.IdempotencyKey, clean(reason), short(actor, 250), t.at)
 		}
 		n, err := t.exec(ctx, "UPDATE dead_letter SET status = ?, updated_at = ? WHERE id IN ("+idList(ids)+")", string(status), t.at)

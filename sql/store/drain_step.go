@@ -111,11 +111,23 @@ func (t *tx) decide(ctx context.Context, d *dag.Drain, verdicts []dag.ReplayVerd
 		return nil, err
 	}
 	groups := map[dag.ReplayDecision][]int64{}
-	args := make([]any, 0, 7*len(good))
+	args := make([]any, 0, 8*len(good))
 	for i := range good {
 		l := &good[i].Case.Letter
+		var outcome any
+		switch good[i].Decision {
+		case dag.DecisionReplayed:
+			outcome = outcomeInFlight
+			t.tally.change(*l, dag.LetterReplaying, l.ReturnCount+1)
+		case dag.DecisionDropDuplicate:
+			t.tally.change(*l, dag.LetterDropped, l.ReturnCount)
+		case dag.DecisionQuarantine:
+			t.tally.change(*l, dag.LetterQuarantined, l.ReturnCount)
+		case dag.DecisionDeferred, dag.DecisionRejected, dag.DecisionExpired, dag.DecisionReleased, dag.DecisionResolved:
+		}
+		t.tally.decide(string(good[i].Decision), 1)
 		groups[good[i].Decision] = append(groups[good[i].Decision], l.ID)
-		args = append(args, d.ID, l.ID, string(good[i].Decision), l.IdempotencyKey, clean(good[i].Reason), short(actor, 250), t.at)
+		args = append(args, d.ID, l.ID, string(good[i].Decision), l.IdempotencyKey, clean(good[i].Reason), short(actor, 250), t.at, outcome)
 	}
 	for decision, set := range map[dag.ReplayDecision]string{
 		dag.DecisionReplayed:      "status = 'replaying', return_count = return_count + 1, drain_id = ?, updated_at = ?",
@@ -135,8 +147,8 @@ func (t *tx) decide(ctx context.Context, d *dag.Drain, verdicts []dag.ReplayVerd
 			return nil, errors.Join(err, wantRows(n, len(ids)))
 		}
 	}
-	if err := t.insertRows(ctx, "INSERT INTO dead_letter_audit (drain_id, dead_letter_id, decision, idempotency_key, reason, actor, decided_at) VALUES ",
-		"("+dialect.Marks(7)+")", "", 7, args); err != nil {
+	if err := t.insertRows(ctx, "INSERT INTO dead_letter_audit (drain_id, dead_letter_id, decision, idempotency_key, reason, actor, decided_at, outcome) VALUES ",
+		"("+dialect.Marks(8)+")", "", 8, args); err != nil {
 		if dialect.ClassOf(err) == dialect.ClassDuplicate {
 			// The one thing that must never be: the drain has decided about this
 			// letter. The unique key keeps it from being replayed twice.
@@ -410,8 +422,8 @@ func (p *pace) count(ctx context.Context) error {
 		Queue string `db:"queue"`
 		N     int    `db:"n"`
 	}
-	if err := p.t.SelectContext(ctx, &rows, "SELECT queue, COUNT(*) AS n FROM dead_letter WHERE drain_id = ? AND status = 'replaying' GROUP BY queue",
-		p.d.ID); err != nil {
+	if err := p.t.SelectContext(ctx, &rows, `SELECT l.queue, COUNT(*) AS n FROM dead_letter_audit a JOIN dead_letter l ON l.id = a.dead_letter_id
+ WHERE a.drain_id = ? AND a.outcome = 'in_flight' GROUP BY l.queue`, p.d.ID); err != nil {
 		return err
 	}
 	for _, r := range rows {

@@ -168,7 +168,9 @@ func (s *Store) SetDrainState(ctx context.Context, id string, to dag.DrainState,
 	return d, err
 }
 
-// DrainOutcome tells what became of the letters that a drain replayed.
+// DrainOutcome tells what became of the letters that a drain replayed, of its
+// own replays: what a later drain makes of a letter that came back is that
+// drain's.
 func (s *Store) DrainOutcome(ctx context.Context, id string) (dag.DrainOutcome, error) {
 	out, err := drainOutcome(ctx, s.db.Reader(), id)
 	return out, s.explain("drain "+id, err)
@@ -176,20 +178,21 @@ func (s *Store) DrainOutcome(ctx context.Context, id string) (dag.DrainOutcome, 
 
 func drainOutcome(ctx context.Context, q sqlx.QueryerContext, id string) (dag.DrainOutcome, error) {
 	var rows []struct {
-		Status string `db:"status"`
-		N      int    `db:"n"`
+		Outcome string `db:"outcome"`
+		N       int    `db:"n"`
 	}
 	var out dag.DrainOutcome
-	if err := sqlx.SelectContext(ctx, q, &rows, "SELECT status, COUNT(*) AS n FROM dead_letter WHERE drain_id = ? GROUP BY status", id); err != nil {
+	if err := sqlx.SelectContext(ctx, q, &rows, "SELECT outcome, COUNT(*) AS n FROM dead_letter_audit WHERE drain_id = ? AND outcome IS NOT NULL GROUP BY outcome",
+		id); err != nil {
 		return out, err
 	}
 	for _, r := range rows {
-		switch dag.LetterStatus(r.Status) {
-		case dag.LetterReplaying:
+		switch r.Outcome {
+		case outcomeInFlight:
 			out.InFlight += r.N
-		case dag.LetterResolved:
+		case outcomeResolved:
 			out.Resolved += r.N
-		default: // sealed again, and whatever was done about it since
+		default:
 			out.Back += r.N
 		}
 	}

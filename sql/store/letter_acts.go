@@ -63,6 +63,9 @@ func (s *Store) ActOnLetters(ctx context.Context, f dag.LetterFilter, act dag.Le
 				ids := make([]int64, len(found))
 				for i := range found {
 					ids[i] = found[i].ID
+					after := found[i]
+					after.Status = rule.to
+					t.tally.change(after, rule.to, 0)
 					found[i].ReturnCount = 0
 				}
 				if _, err := t.exec(ctx, "UPDATE dead_letter SET return_count = 0 WHERE id IN ("+idList(ids)+")"); err != nil {

@@ -98,7 +98,9 @@ func letterCondition(f dag.LetterFilter) condition {
 	if f.UpTo > 0 {
 		c.add("id <= ?", f.UpTo)
 	}
-	c.eq("drain_id", f.Drain)
+	if f.Drain != "" {
+		c.add("id IN (SELECT dead_letter_id FROM dead_letter_audit WHERE drain_id = ? AND decision = 'replayed')", f.Drain)
+	}
 	if f.ExpiresBy != nil {
 		c.add("expires_at <= ?", dialect.Stamp(*f.ExpiresBy))
 	}
@@ -134,71 +136,4 @@ func (s *Store) Letter(ctx context.Context, id int64) (dag.DeadLetter, error) {
 		}
 	}
 	return rows[0].model(), nil
-}
-
-// LetterStats implements Desk. f.Limit bounds the groups.
-func (s *Store) LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.LetterGroup, error) {
-	c := letterCondition(f)
-	var rows []struct {
-		Fingerprint string       `db:"fingerprint"`
-		Status      string       `db:"status"`
-		N           int          `db:"n"`
-		First       dialect.Time `db:"first_at"`
-		Last        dialect.Time `db:"last_at"`
-		LastID      int64        `db:"last_id"`
-		Back        int          `db:"back"`
-	}
-	err := s.db.Reader().SelectContext(ctx, &rows, `SELECT fingerprint, status, COUNT(*) AS n, MIN(enqueued_at) AS first_at, MAX(enqueued_at) AS last_at,
- MAX(id) AS last_id, SUM(CASE WHEN return_count > 0 THEN 1 ELSE 0 END) AS back FROM dead_letter`+c.where()+" GROUP BY fingerprint, status", c.args...)
-	if err != nil {
-		return nil, fmt.Errorf("count dead letters: %w", err)
-	}
-	groups := map[string]*dag.LetterGroup{}
-	for _, r := range rows {
-		g := groups[r.Fingerprint]
-		if g == nil {
-			g = &dag.LetterGroup{Fingerprint: r.Fingerprint, First: r.First.Time, Last: r.Last.Time, Statuses: map[dag.LetterStatus]int{}}
-			groups[r.Fingerprint] = g
-		}
-		g.Count += r.N
-		g.Statuses[dag.LetterStatus(r.Status)] += r.N
-		g.LastID = max(g.LastID, r.LastID)
-		if open := dag.LetterStatus(r.Status); open == dag.LetterSealed || open == dag.LetterQuarantined {
-			g.Back += r.Back
-		}
-		g.BackShare = float64(g.Back) / float64(g.Count)
-		if r.First.Time.Before(g.First) {
-			g.First = r.First.Time
-		}
-		if r.Last.Time.After(g.Last) {
-			g.Last = r.Last.Time
-		}
-	}
-	out := sortedGroups(groups, f.Limit)
-	return out, s.fillGroups(ctx, out)
-}
-
-// fillGroups takes what all letters of a group share from its newest one.
-func (s *Store) fillGroups(ctx context.Context, groups []dag.LetterGroup) error {
-	if len(groups) == 0 {
-		return nil
-	}
-	ids := make([]int64, len(groups))
-	for i, g := range groups {
-		ids[i] = g.LastID
-	}
-	newest, err := s.Letters(ctx, dag.LetterFilter{IDs: ids, Limit: -1})
-	if err != nil {
-		return err
-	}
-	byID := make(map[int64]dag.DeadLetter, len(newest))
-	for _, l := range newest {
-		byID[l.ID] = l
-	}
-	for i := range groups {
-		l := byID[groups[i].LastID]
-		groups[i].ErrorClass, groups[i].ErrorCode, groups[i].DagID, groups[i].TaskID = l.ErrorClass, l.ErrorCode, l.DagID, l.TaskID
-		groups[i].Queue, groups[i].Message = l.Queue, l.ErrorMessage
-	}
-	return nil
 }

@@ -85,6 +85,7 @@ func (t *tx) insertLetters(ctx context.Context, list []letterInsert) error {
 		args := make([]any, 0, 27*len(part))
 		for _, li := range part {
 			l := &li.letter
+			t.tally.add(l, 1)
 			var asset any
 			if _, err := hex.DecodeString(l.AssetSHA256); err == nil && len(l.AssetSHA256) == 64 {
 				asset = l.AssetSHA256

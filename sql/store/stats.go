@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/jmoiron/sqlx"
 
@@ -10,9 +13,8 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// Stats counts what gauges show. Every question is answered from an index, the
-// largest by reading the index entries of the open letters; callers ask every
-// few seconds, not for each page.
+// Stats counts what gauges show. Every question is answered from an index or
+// from the tally of letters; callers ask every few seconds, not for each page.
 func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 	out := dag.Stats{Decisions: map[string]int{}, Instances: map[dag.State]int{}, Runs: map[dag.RunState]int{}}
 	var err error
@@ -21,18 +23,9 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 	}
 	q := s.db.Reader()
 	for _, step := range []func() error{
-		func() error { return s.letterDepths(ctx, q, &out) },
+		func() error { return s.letterNumbers(ctx, q, &out) },
 		func() error { return s.eventStats(ctx, q, &out) },
-		func() error {
-			return countBy(ctx, q, `SELECT decision AS name, COUNT(*) AS n FROM dead_letter_audit
- WHERE decision IN ('replayed', 'drop_duplicate', 'quarantine', 'deferred', 'rejected', 'expired') GROUP BY decision`, func(name string, n int) {
-				out.Decisions[name] = n
-			})
-		},
-		func() error { // from the unique key that forbids it: its entries stand in this order
-			return q.GetContext(ctx, &out.DoublePublished, `SELECT COUNT(*) FROM (SELECT 1 AS one FROM dead_letter_audit WHERE drain_id IS NOT NULL
- GROUP BY drain_id, dead_letter_id HAVING COUNT(*) > 1) twice`)
-		},
+		func() (err error) { out.DoublePublished, err = s.audited.count(ctx, q); return err },
 		func() error {
 			return countBy(ctx, q, `SELECT state AS name, COUNT(*) AS n FROM task_instance
  WHERE state IN ('scheduled', 'queued', 'running', 'restarting', 'up_for_retry', 'up_for_reschedule', 'deferred') GROUP BY state`,
@@ -58,27 +51,103 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 	return out, nil
 }
 
-func (s *Store) letterDepths(ctx context.Context, q sqlx.QueryerContext, out *dag.Stats) error {
-	var rows []struct {
-		Status   string       `db:"status"`
-		Queue    string       `db:"queue"`
-		N        int          `db:"n"`
-		Oldest   dialect.Time `db:"oldest"`
-		Expiring int          `db:"expiring"`
+// letterNumbers counts open letters by queue, and decisions, from the tally.
+func (s *Store) letterNumbers(ctx context.Context, q sqlx.QueryerContext, out *dag.Stats) error {
+	lines, err := s.tallyLines(ctx, q)
+	if err != nil {
+		return err
 	}
-	index := s.db.ForceIndex("k_depth")
+	type place struct {
+		status dag.LetterStatus
+		queue  string
+	}
+	depths := map[place]int{}
+	for i := range lines {
+		r := &lines[i]
+		if r.Decision != "" {
+			if shownDecision(r.Decision) && r.Decided != 0 {
+				out.Decisions[r.Decision] = int(r.Decided)
+			}
+			continue
+		}
+		depths[place{dag.LetterSealed, r.Queue}] += int(r.Sealed)
+		depths[place{dag.LetterQuarantined, r.Queue}] += int(r.Quarantined)
+		depths[place{dag.LetterReplaying, r.Queue}] += int(r.Replaying)
+	}
+	expiring := map[place]int{}
+	for _, status := range []dag.LetterStatus{dag.LetterSealed, dag.LetterQuarantined, dag.LetterReplaying} {
+		if err := countBy(ctx, q, `SELECT queue AS name, COUNT(*) AS n FROM (SELECT queue FROM dead_letter WHERE status = '`+string(status)+`' AND expires_at < ?
+ ORDER BY expires_at`+limit(maxExpiring, maxExpiring)+`) soon GROUP BY queue`, func(name string, n int) { expiring[place{status, name}] = n },
+			dialect.Stamp(out.Now.Add(dag.LetterWarning))); err != nil {
+			return err
+		}
+	}
+	for at, n := range depths {
+		if n <= 0 {
+			continue
+		}
+		var oldest []looseTime
+		if err := sqlx.SelectContext(ctx, q, &oldest, "SELECT enqueued_at FROM dead_letter"+s.depthIndex()+
+			" WHERE status = ? AND queue = ? ORDER BY enqueued_at LIMIT 1", string(at.status), at.queue); err != nil {
+			return err
+		}
+		d := dag.LetterDepth{Status: at.status, Queue: at.queue, Count: n, Expiring: expiring[at]}
+		if len(oldest) > 0 {
+			d.Oldest = oldest[0].Time.Time
+		}
+		out.Letters = append(out.Letters, d)
+	}
+	slices.SortFunc(out.Letters, func(a, b dag.LetterDepth) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Queue, b.Queue))
+	})
+	return nil
+}
+
+// maxExpiring is where the count of letters that expire soon ends, for each
+// status: when that many do, their number is no news.
+const maxExpiring = 100_000
+
+// shownDecision tells whether a decision has a gauge.
+func shownDecision(d string) bool {
+	switch dag.ReplayDecision(d) {
+	case dag.DecisionReplayed, dag.DecisionDropDuplicate, dag.DecisionQuarantine, dag.DecisionDeferred, dag.DecisionRejected, dag.DecisionExpired:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Store) depthIndex() string {
 	if s.db.IsSQLite() {
-		index = s.db.ForceIndex("dead_letter_depth")
+		return s.db.ForceIndex("dead_letter_depth")
 	}
-	err := sqlx.SelectContext(ctx, q, &rows, `SELECT status, queue, COUNT(*) AS n, MIN(enqueued_at) AS oldest,
- SUM(CASE WHEN expires_at < ? THEN 1 ELSE 0 END) AS expiring FROM dead_letter`+index+`
- WHERE status IN ('sealed', 'quarantined', 'replaying') GROUP BY status, queue`, dialect.Stamp(out.Now.Add(dag.LetterWarning)))
-	for _, r := range rows {
-		out.Letters = append(out.Letters, dag.LetterDepth{
-			Status: dag.LetterStatus(r.Status), Queue: r.Queue, Count: r.N, Oldest: r.Oldest.Time, Expiring: r.Expiring,
-		})
+	return s.db.ForceIndex("k_depth")
+}
+
+// doubles counts letters that one drain replayed twice, which a unique key
+// forbids. Audit rows never change, so that each is looked at once.
+type doubles struct {
+	mu   sync.Mutex
+	upTo int64
+	n    int
+}
+
+func (d *doubles) count(ctx context.Context, q sqlx.QueryerContext) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var row struct {
+		N    int   `db:"n"`
+		UpTo int64 `db:"up_to"`
 	}
-	return err
+	// Rows of transactions that were still open at the last look have ids up to
+	// it, and a twin after it finds them.
+	if err := sqlx.GetContext(ctx, q, &row, `SELECT COUNT(CASE WHEN EXISTS (SELECT 1 FROM dead_letter_audit b WHERE b.drain_id = a.drain_id
+ AND b.dead_letter_id = a.dead_letter_id AND b.id < a.id) THEN 1 END) AS n, COALESCE(MAX(a.id), 0) AS up_to FROM dead_letter_audit a WHERE a.id > ?`,
+		d.upTo); err != nil {
+		return d.n, err
+	}
+	d.n, d.upTo = d.n+row.N, max(d.upTo, row.UpTo)
+	return d.n, nil
 }
 
 func (s *Store) eventStats(ctx context.Context, q sqlx.QueryerContext, out *dag.Stats) error {
@@ -102,12 +171,12 @@ func (s *Store) eventStats(ctx context.Context, q sqlx.QueryerContext, out *dag.
 }
 
 // countBy runs a query for names with numbers.
-func countBy(ctx context.Context, q sqlx.QueryerContext, query string, each func(name string, n int)) error {
+func countBy(ctx context.Context, q sqlx.QueryerContext, query string, each func(name string, n int), args ...any) error {
 	var rows []struct {
 		Name string `db:"name"`
 		N    int    `db:"n"`
 	}
-	if err := sqlx.SelectContext(ctx, q, &rows, query); err != nil {
+	if err := sqlx.SelectContext(ctx, q, &rows, query, args...); err != nil {
 		return err
 	}
 	for _, r := range rows {

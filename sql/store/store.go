@@ -28,6 +28,10 @@ type Store struct {
 	// idle remembers that the last question found nothing: the next one is asked
 	// with a plain read first, which takes no lock and begins no transaction.
 	idle struct{ claims, events atomic.Bool }
+	// tallied counts the rows that this process added to the tally of letters
+	// since it last drew them together.
+	tallied atomic.Int64
+	audited doubles
 }
 
 // change is one step of an instance's life.
@@ -136,22 +140,36 @@ type tx struct {
 	s   *Store
 	now time.Time
 	at  string // now as SQL text
+
+	tally tally // what changed of the numbers of letters
+	lines int   // how many rows of the tally that made
 }
 
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
 // must set its results anew each time.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	crashpoint.At(op, "before")
+	lines := 0
 	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
 		now, err := s.nowBy(ctx, x)
 		if err != nil {
 			return err
 		}
-		err = fn(ctx, &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now)})
+		t := &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now), tally: tally{}}
+		if err = fn(ctx, t); err == nil {
+			err = t.writeTally(ctx)
+		}
+		lines = t.lines
 		crashpoint.At(op, "inside")
 		return err
 	})
 	crashpoint.At(op, "after")
+	if err == nil && lines > 0 && s.tallied.Add(int64(lines)) >= compactAfter {
+		s.tallied.Store(0)
+		if err := s.compact(ctx); err != nil { // the sums are right all the same
+			s.log.WarnContext(ctx, "the tally of letters was not drawn together; it is tried again", "error", err)
+		}
+	}
 	return s.explain(op, err)
 }
 

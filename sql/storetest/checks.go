@@ -98,14 +98,14 @@ func testCheck(t *testing.T, b *bundle) {
 // order, no promise is ever broken, and in the end every run has ended.
 func testRandomLives(t *testing.T, b *bundle) {
 	ctx := t.Context()
-	seq := 0
+	seq, drains := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		seq++
 		d := oneDAG(fmt.Sprint("d", seq), "a", "b<a", "c<a", "d<c")
 		run := b.trigger(d, "r")
 		var held []dag.Claim
 		for range rapid.IntRange(3, 15).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 6).Draw(rt, "act") {
+			switch rapid.IntRange(0, 8).Draw(rt, "act") {
 			case 0:
 				b.pass()
 			case 1:
@@ -136,6 +136,16 @@ func testRandomLives(t *testing.T, b *bundle) {
 					leases = append(leases, dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence})
 				}
 				_, err := b.s.Renew(ctx, leases, testLease)
+				require.NoError(rt, err)
+			case 7:
+				drains++
+				drain := b.drain(fmt.Sprint("drain", drains), dag.Drain{})
+				b.step(drain, b.verdicts(drain, rapid.SampledFrom([]dag.ReplayDecision{
+					dag.DecisionReplayed, dag.DecisionQuarantine, dag.DecisionDropDuplicate, dag.DecisionDeferred,
+				}).Draw(rt, "decision")))
+			case 8:
+				act := rapid.SampledFrom([]dag.LetterAct{dag.ActQuarantine, dag.ActRelease, dag.ActResolve, dag.ActExpire}).Draw(rt, "desk")
+				_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{DagID: d.ID}, act, "because", "cli:ann")
 				require.NoError(rt, err)
 			}
 			got, err := b.s.Check(ctx)

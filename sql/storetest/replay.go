@@ -131,6 +131,12 @@ func testReplay(t *testing.T, b *bundle) {
 	d = b.drain("three", dag.Drain{})
 	require.Equal(t, 1, b.step(d, b.verdicts(d, dag.DecisionReplayed)).Decided.Replayed)
 	b.finish(succeed)
+	// Each drain tells of its own replay.
+	for id, want := range map[string]dag.DrainOutcome{"one": {Back: 1}, "three": {Resolved: 1}} {
+		ends, err := b.s.DrainOutcome(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, ends, id)
+	}
 	l3 := b.letters(dag.LetterFilter{})
 	require.Equal(t, []any{dag.LetterResolved, 2}, []any{l3[0].Status, l3[0].ReturnCount})
 	require.Equal(t, map[string]dag.State{"a": dag.StateSuccess, "b": dag.StateSuccess}, b.states(run))
