@@ -8,6 +8,9 @@ const (
 	ReasonTaskFailure = "task_failure"
 	ReasonDeadlocked  = "all_tasks_deadlocked"
 	ReasonTimedOut    = "timed_out"
+	// ReasonReplaced is that of a test which was stopped, and whose date another
+	// test has.
+	ReasonReplaced = "replaced"
 )
 
 // finish decides the state of the run when all tasks are decided.

@@ -18,6 +18,8 @@ type TestRequest struct {
 	DagID       string
 	LogicalDate *time.Time
 	Conf        json.RawMessage
+	// Actor is who asks, for the audit log.
+	Actor string
 	// Out gets progress and lines; Terminal says that it can show bars.
 	Out      io.Writer
 	Terminal bool
@@ -88,16 +90,21 @@ func (a *App) newTestRun(ctx context.Context, r TestRequest, res load.Result) (*
 	if err != nil {
 		return nil, dag.Run{}, err
 	}
-	made, err := a.store.CreateRuns(ctx, []dag.NewRun{nr})
+	made, err := a.store.CreateTestRun(ctx, nr, r.Actor)
 	if err != nil {
 		return nil, dag.Run{}, err
 	}
-	if made[0].Existed {
-		return nil, dag.Run{}, &dag.Error{Code: dag.ErrExists, Op: "test " + d.ID,
-			Err:  fmt.Errorf("run %s has this logical date already", made[0].Run.RunID),
-			Hint: "give another date, or none at all: the run is then dated now"}
+	if made.Existed {
+		old := made.Run
+		reason := &dag.Error{Code: dag.ErrExists, Op: "test " + d.ID, Err: fmt.Errorf("the %s run %s has this logical date already", old.Type, old.RunID),
+			Hint: fmt.Sprintf("`airlock tasks clear %s -r %s` lets it run again; or give another date, or none: the run is then dated now", d.ID, old.RunID)}
+		if old.Type == dag.RunManual {
+			reason.Err = fmt.Errorf("run %s has this logical date and is at work", old.RunID)
+			reason.Hint = "wait until it has ended, or give another date"
+		}
+		return nil, dag.Run{}, reason
 	}
-	return d, made[0].Run, nil
+	return d, made.Run, nil
 }
 
 // drive runs a scheduler and a worker on one run until it ends or ctx does.

@@ -130,6 +130,25 @@ func TestARunFromBeginningToEnd(t *testing.T) {
 	h.ok("db", "check")
 }
 
+// A date can be tested as often as one likes, each time with the file as it is.
+func TestADateIsTestedAfresh(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/doomed.yml": doomed})
+	require.Equal(t, cli.ExitFailed, h.run("dags", "test", "doomed", "2026-02-03").code)
+	require.Len(t, h.list("dlq", "list"), 1)
+	h.write("dags/doomed.yml", strings.ReplaceAll(doomed, "exit 65", "echo mended"))
+	h.ok("dags", "test", "doomed", "2026-02-03")
+	h.ok("dags", "test", "doomed", "2026-02-03")
+	require.Equal(t, "resolved", h.show("dlq", "show", "1")["status"])
+	runs := h.list("dags", "list-runs", "doomed")
+	require.Equal(t, []any{"success", "success", "failed"}, column(runs, "state"))
+	dates := column(runs, "logical_date")
+	require.Contains(t, dates[0], "2026-02-03")
+	require.Equal(t, []any{nil, nil}, dates[1:])
+	require.Contains(t, h.ok("tasks", "logs", "doomed", "2026-02-03", "read").stdout, "mended")
+	h.ok("db", "check")
+}
+
 func TestAFailedRunIsSealedShownAndCleared(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, map[string]string{"dags/doomed.yml": doomed})

@@ -44,6 +44,7 @@ func (c dagsRunCmd) Run(ctx context.Context, s *session) error {
 		progress = io.Discard
 	}
 	report, err := a.TestDAG(ctx, app.TestRequest{
+		Actor: s.actor(),
 		DagID: c.DagID, LogicalDate: date, Conf: conf, Out: progress, Terminal: s.env.Terminal && !asData,
 	})
 	if err != nil {
