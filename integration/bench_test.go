@@ -2,9 +2,7 @@ package integration
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +13,6 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor"
 	"github.com/airlock-dag/airlock/executor/operator"
-	"github.com/airlock-dag/airlock/sql/dialect"
-	"github.com/airlock-dag/airlock/sql/sqltest"
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
@@ -58,20 +54,15 @@ const (
 
 // BenchmarkEngine runs no-op tasks through the whole engine (evaluate, queue,
 // claim, lease, log file, result, attempt) and reports tasks per second, and
-// their ratio to what bare SQL makes of the same life with batches of 100.
+// their ratio to what SQL written by hand makes of the same runs with the same
+// guarantees: see bare.
 func BenchmarkEngine(b *testing.B) {
-	for _, db := range []string{"sqlite", "mariadb"} {
-		dsn := func(b *testing.B) string {
-			if db == "mariadb" {
-				return sqltest.MariaDB(b)
-			}
-			return "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
-		}
-		b.Run(db, func(b *testing.B) {
-			ceiling, bareCPU := bareSQL(b, dsn(b))
+	for _, kind := range databases() {
+		b.Run(kind, func(b *testing.B) {
 			for _, workers := range []int{1, 8, 32} {
+				ceiling, bareCPU := bareSQL(b, stateDSN(b, kind), diamond(tasksPerRun), runsPerRound, workers, 2)
 				b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-					engineRounds(b, dsn(b), workers, ceiling, bareCPU)
+					engineRounds(b, stateDSN(b, kind), workers, ceiling, bareCPU)
 				})
 			}
 		})
@@ -139,56 +130,4 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64, bareCP
 	}
 	stop()
 	loops.Wait()
-}
-
-// bareSQL is the least that a durable task life costs in SQL, from one
-// coordinator: an inserted row, an update to running, an update to done and an
-// inserted key, a hundred tasks to a commit. It gives tasks per second and this
-// process's processor time a task.
-func bareSQL(b *testing.B, dsn string) (rate float64, cpu time.Duration) {
-	ctx := b.Context()
-	db, err := dialect.Open(ctx, dsn, dialect.Options{Create: true})
-	require.NoError(b, err)
-	defer func() { _ = db.Close() }()
-	exec := func(tx *sql.Tx, q string, args ...any) {
-		_, err := tx.ExecContext(ctx, q, args...)
-		require.NoError(b, err)
-	}
-	begin := func() *sql.Tx {
-		tx, err := db.Writer().BeginTx(ctx, nil)
-		require.NoError(b, err)
-		return tx
-	}
-	tx := begin()
-	exec(tx, "CREATE TABLE bare_task (id BIGINT PRIMARY KEY, run_id BIGINT NOT NULL, state SMALLINT NOT NULL, priority INT NOT NULL, owner VARCHAR(40), lease_until BIGINT, payload VARCHAR(200) NOT NULL)")
-	exec(tx, "CREATE INDEX bare_claim ON bare_task (state, priority, id)")
-	exec(tx, "CREATE TABLE bare_key (k VARCHAR(80) PRIMARY KEY, task_id BIGINT NOT NULL)")
-	require.NoError(b, tx.Commit())
-
-	const batch, batches = 100, 60
-	marks := strings.TrimSuffix(strings.Repeat("?,", batch), ",")
-	payload := strings.Repeat("x", 160)
-	start, used := time.Now(), cpuTime()
-	for n := range batches {
-		ids := make([]any, batch)
-		rows := make([]any, 0, 4*batch)
-		keys := make([]any, 0, 2*batch)
-		for i := range ids {
-			id := int64(n*batch + i + 1)
-			ids[i] = id
-			rows = append(rows, id, id/10, payload)
-			keys = append(keys, fmt.Sprintf("key-%d", id), id)
-		}
-		tx := begin()
-		exec(tx, "INSERT INTO bare_task (id, run_id, state, priority, payload) VALUES "+strings.TrimSuffix(strings.Repeat("(?,?,1,1,?),", batch), ","), rows...)
-		require.NoError(b, tx.Commit())
-		tx = begin()
-		exec(tx, "UPDATE bare_task SET state = 2, owner = 'w', lease_until = 1 WHERE id IN ("+marks+") AND state = 1", ids...)
-		require.NoError(b, tx.Commit())
-		tx = begin()
-		exec(tx, "UPDATE bare_task SET state = 3 WHERE id IN ("+marks+") AND state = 2", ids...)
-		exec(tx, "INSERT INTO bare_key (k, task_id) VALUES "+strings.TrimSuffix(strings.Repeat("(?,?),", batch), ","), keys...)
-		require.NoError(b, tx.Commit())
-	}
-	return batch * batches / time.Since(start).Seconds(), (cpuTime() - used) / (batch * batches)
 }

@@ -98,7 +98,7 @@ func chain(n int) *dag.DAG {
 // chains, which show how long the engine takes from the end of a task to the
 // start of the next, and wide runs, which show what many tasks of one run cost.
 func BenchmarkShapes(b *testing.B) {
-	for _, db := range []string{"sqlite", "mariadb"} {
+	for _, db := range databases() {
 		for _, shape := range []struct {
 			name string
 			d    *dag.DAG

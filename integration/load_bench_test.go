@@ -18,10 +18,23 @@ import (
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
+// databases are the kinds that the benchmarks run on: MySQL, too, where a server
+// is named (make bench-mysql).
+func databases() []string {
+	kinds := []string{"sqlite", "mariadb"}
+	if os.Getenv(sqltest.MySQLEnv) != "" {
+		kinds = append(kinds, "mysql")
+	}
+	return kinds
+}
+
 // stateDSN is a fresh state database of one kind.
 func stateDSN(b *testing.B, kind string) string {
-	if kind == "mariadb" {
+	switch kind {
+	case "mariadb":
 		return sqltest.MariaDB(b)
+	case "mysql":
+		return sqltest.MySQL(b)
 	}
 	return "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
 }
@@ -63,7 +76,7 @@ func everySeconds(id string, n int) *dag.DAG {
 // start of their tasks: a thousand at once, and a hundred among ten thousand. It
 // is their second tick: at the first each DAG's version is read.
 func BenchmarkDue(b *testing.B) {
-	for _, kind := range []string{"sqlite", "mariadb"} {
+	for _, kind := range databases() {
 		for _, c := range []struct{ dags, due int }{{1000, 1000}, {10_000, 100}} {
 			b.Run(fmt.Sprintf("%s/dags=%d/due=%d", kind, c.dags, c.due), func(b *testing.B) {
 				var waits []time.Duration
@@ -106,7 +119,7 @@ func BenchmarkDue(b *testing.B) {
 // cost those that run: the rate with and without them, measured in turn.
 func BenchmarkHistory(b *testing.B) {
 	n := sized(b, "AIRLOCK_BENCH_HISTORY", 1_000_000)
-	for _, kind := range []string{"sqlite", "mariadb"} {
+	for _, kind := range databases() {
 		for _, finished := range []int{0, n} {
 			b.Run(fmt.Sprintf("%s/finished=%d", kind, finished), func(b *testing.B) {
 				e := newEngine(b, stateDSN(b, kind), 32)
@@ -221,7 +234,7 @@ func countRows(b *testing.B, db *dialect.DB, table string) int {
 // the tasks that run now.
 func BenchmarkWaiting(b *testing.B) {
 	n := sized(b, "AIRLOCK_BENCH_WAITING", 50_000)
-	for _, kind := range []string{"sqlite", "mariadb"} {
+	for _, kind := range databases() {
 		for _, waiting := range []int{0, n} {
 			b.Run(fmt.Sprintf("%s/waiting=%d", kind, waiting), func(b *testing.B) {
 				e := newEngine(b, stateDSN(b, kind), 32)
