@@ -89,6 +89,9 @@ type ScheduleReport struct {
 	// NeverFit lists the tasks that became ready in this pass and whose pool can
 	// never hold them as it is.
 	NeverFit []NeverFit
+	// Left is set by a pass beside results that left runs to an ordinary one, now
+	// or at an instant that it set.
+	Left bool
 	// Now is the database's time in the pass.
 	Now time.Time
 }

@@ -76,8 +76,15 @@ func (x *exchange) drop(batch []pending) {
 	x.tell(batch, nil, errors.New("the worker ended before the state database took the result"))
 }
 
-// tell lets everybody know what became of a batch.
+// tell lets everybody know what became of a batch, and that its runs are to be
+// looked at.
 func (x *exchange) tell(batch []pending, status []dag.ApplyStatus, err error) {
+	x.tellEach(batch, status, err)
+	x.w.o.SchedulerWake.Signal()
+}
+
+// tellEach lets those know who wait for the results of a batch.
+func (x *exchange) tellEach(batch []pending, status []dag.ApplyStatus, err error) {
 	for i, p := range batch {
 		var st dag.ApplyStatus
 		if err == nil {
@@ -88,7 +95,6 @@ func (x *exchange) tell(batch []pending, status []dag.ApplyStatus, err error) {
 		}
 		p.done(st, err)
 	}
-	x.w.o.SchedulerWake.Signal()
 }
 
 func resultsOf(batch []pending) []dag.Result {

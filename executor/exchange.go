@@ -139,14 +139,14 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 	}
 	// A server that hangs is as good as one that is away once a lease has passed.
 	limited, done := context.WithTimeout(within, w.o.Lease)
-	status, claims, err := w.o.Store.Exchange(limited, resultsOf(batch), p)
+	status, claims, tell, err := x.trade(limited, batch, p)
 	done()
 	switch {
 	case err == nil:
 		x.failures = 0
 		if len(batch) > 0 {
 			x.backlog.late = nil
-			x.tell(batch, status, nil)
+			tell(batch, status, nil)
 		}
 	case len(batch) > 0 && dag.CodeOf(err) == dag.ErrInvalid: // one of them is wrong; which one shows
 		x.failures++
@@ -163,6 +163,26 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 		w.start(x.work, c, asked, x)
 	}
 	x.busy = len(batch) > 1 || len(claims) > 1
+}
+
+// trade makes the exchange. Beside the scheduler of the same process it decides at
+// once what follows from the results, and may take it: one commit does what takes
+// three between two processes. tell lets everybody know.
+func (x *exchange) trade(ctx context.Context, batch []pending, p dag.ClaimParams) (
+	[]dag.ApplyStatus, []dag.Claim, func([]pending, []dag.ApplyStatus, error), error,
+) {
+	w := x.w
+	if w.o.Scheduler == nil || len(batch) == 0 || p.N <= 0 {
+		status, claims, err := w.o.Store.Exchange(ctx, resultsOf(batch), p)
+		return status, claims, x.tell, err
+	}
+	began := w.o.Clock.Now()
+	status, claims, report, err := w.o.Store.ExchangeAndSchedule(ctx, resultsOf(batch), p, w.o.Scheduler.decide)
+	took := w.o.Clock.Now().Sub(began)
+	return status, claims, func(batch []pending, status []dag.ApplyStatus, err error) {
+		x.tellEach(batch, status, err)
+		w.o.Scheduler.followed(took, report)
+	}, err
 }
 
 // failed keeps a batch that was not taken.

@@ -48,10 +48,12 @@ type SchedulerOptions struct {
 	// OnPass, when set, is told of each pass and of how long its transaction
 	// took; OnEnd of attempts that end without a worker: taken back from one that
 	// is lost, or sealed because a mapped task cannot be expanded; OnStart of runs
-	// that were made, and of how long after their due time.
-	OnPass  func(took time.Duration, report dag.ScheduleReport)
-	OnEnd   func(dag.Claim, dag.Result)
-	OnStart func(late time.Duration)
+	// that were made, and of how long after their due time; OnFollow of what the
+	// worker of the same process decided, and of how long its transaction took.
+	OnPass   func(took time.Duration, report dag.ScheduleReport)
+	OnEnd    func(dag.Claim, dag.Result)
+	OnStart  func(late time.Duration)
+	OnFollow func(took time.Duration, report dag.ScheduleReport)
 }
 
 func (o SchedulerOptions) withDefaults() SchedulerOptions {
@@ -87,6 +89,9 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 	}
 	if o.OnEnd == nil {
 		o.OnEnd = func(dag.Claim, dag.Result) {}
+	}
+	if o.OnFollow == nil {
+		o.OnFollow = func(time.Duration, dag.ScheduleReport) {}
 	}
 	if o.OnStart == nil {
 		o.OnStart = func(time.Duration) {}
@@ -255,6 +260,19 @@ func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (som
 		}
 	}
 	return some, err
+}
+
+// followed tells of what the worker of this process decided beside its results,
+// and looks itself where that left something to do, now or later.
+func (s *Scheduler) followed(took time.Duration, report dag.ScheduleReport) {
+	s.o.OnFollow(took, report)
+	s.warn(report.NeverFit)
+	for _, r := range report.Runs {
+		s.tell(r)
+	}
+	if report.Left {
+		s.o.Wake.Signal()
+	}
 }
 
 // decide is the pure part of a pass, with the graph of each version kept.

@@ -88,6 +88,12 @@ type WorkerStore interface {
 	// results and takes work for the slots that they leave free. When the
 	// results have to be written one by one it claims nothing.
 	Exchange(ctx context.Context, results []dag.Result, p dag.ClaimParams) ([]dag.ApplyStatus, []dag.Claim, error)
+	// ExchangeAndSchedule is Exchange that also decides what follows in the runs
+	// of the results, as SchedulerStore.Schedule does, and queues it, before it
+	// takes work: all in one transaction. Runs that need more than that are left
+	// to Schedule, and the report counts them.
+	ExchangeAndSchedule(ctx context.Context, results []dag.Result, p dag.ClaimParams,
+		decide func(s *dag.RunSnapshot, now time.Time) (dag.Decision, error)) ([]dag.ApplyStatus, []dag.Claim, dag.ScheduleReport, error)
 	// PutEvents stores events that go with no state change (on_execute_callback),
 	// before the attempt begins; one whose key is there already is left alone.
 	PutEvents(ctx context.Context, events []dag.Event) error

@@ -60,6 +60,9 @@ type WorkerOptions struct {
 	// whether its leases still hold. SchedulerWake and OutboxWake are signalled
 	// when results are written.
 	Wake, LeaseWake, SchedulerWake, OutboxWake Wake
+	// Scheduler is that of the same process, nil without one: the worker then
+	// decides itself what follows from its results.
+	Scheduler *Scheduler
 	// Circuits guards what tasks depend on; nil for no guard.
 	Circuits *breaker.Guard
 	// OnProgress and OnEnd, when set, are told of running and ended attempts.

@@ -86,6 +86,7 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64, bareCP
 	work := executor.NewWorker(executor.WorkerOptions{
 		Store: st, Settings: st, Operators: operator.NewRegistry(noop{}), ID: "bench", Hostname: "bench", Concurrency: workers,
 		LogsDir: b.TempDir(), DagsFolder: b.TempDir(), Wake: workerWake, SchedulerWake: schedulerWake,
+		Scheduler: sched,
 		OnEnd: func(_ dag.Claim, r dag.Result) {
 			if r.State.Finished() {
 				left.Done()

@@ -39,6 +39,7 @@ func newEngine(b *testing.B, dsn string, workers int) *engine {
 	work := executor.NewWorker(executor.WorkerOptions{
 		Store: st, Settings: st, Operators: operator.NewRegistry(noop{}), ID: "bench", Hostname: "bench", Concurrency: workers,
 		LogsDir: b.TempDir(), DagsFolder: b.TempDir(), Wake: workerWake, SchedulerWake: e.wake,
+		Scheduler: sched,
 		OnEnd: func(_ dag.Claim, r dag.Result) {
 			if r.State.Finished() {
 				e.ended <- r

@@ -111,6 +111,12 @@ func TestEveryCrashPointIsReached(t *testing.T) {
 	// The reaper takes over one that ran, and settles one that was cleared.
 	worker.kill()
 	h.ok("tasks", "clear", "points", "-t", "again", "--run-id", "r", "-y")
+
+	// One process that schedules and works does both in one transaction.
+	h.file("lone.yml", "lone:\n  schedule: null\n  tasks:\n    a: {operator: bash, bash_command: \"true\"}\n    b: {operator: bash, bash_command: \"true\", dependencies: [a]}\n")
+	h.start("standalone")
+	until(t, db, 1, "SELECT COUNT(*) FROM dag WHERE dag_id = 'lone'")
+	h.ok("dags", "trigger", "lone", "--run-id", "r")
 	for _, point := range crashPoints(t) {
 		require.Eventually(t, func() bool {
 			b, _ := os.ReadFile(trace)

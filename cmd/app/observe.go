@@ -45,6 +45,12 @@ func newObserved() *observed {
 func (a *App) pass(took time.Duration, report dag.ScheduleReport) {
 	now := a.o.Clock.Now()
 	a.observed.beat.Store(&now)
+	a.followed(took, report)
+}
+
+// followed counts a look at runs, of the scheduler or beside results, and traces
+// those that ended in it.
+func (a *App) followed(took time.Duration, report dag.ScheduleReport) {
 	a.observed.metrics.Pass(took, report)
 	for _, r := range report.Runs {
 		a.tracer.RunEnded(r, report.Now)

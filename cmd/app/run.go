@@ -25,6 +25,8 @@ type partOptions struct {
 	show        *display
 	queues      []string
 	concurrency int
+	// both is set for a process that schedules and works.
+	both bool
 }
 
 // parts builds the loops; none runs yet.
@@ -57,16 +59,20 @@ func (a *App) parts(o partOptions) parts {
 	if o.show != nil {
 		w.OnProgress, w.OnEnd = o.show.progress, o.show.end
 	}
+	scheduler := executor.NewScheduler(executor.SchedulerOptions{
+		Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
+		ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
+		DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
+		Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
+		OnPass: a.pass, OnEnd: a.taskEnded, OnStart: a.observed.metrics.RunStarted, OnFollow: a.followed,
+	})
+	if o.both {
+		w.Scheduler = scheduler
+	}
 	return parts{
-		cleaner: a.Cleaner(log),
-		worker:  executor.NewWorker(w),
-		scheduler: executor.NewScheduler(executor.SchedulerOptions{
-			Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
-			ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
-			DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
-			Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
-			OnPass: a.pass, OnEnd: a.taskEnded, OnStart: a.observed.metrics.RunStarted,
-		}),
+		cleaner:   a.Cleaner(log),
+		worker:    executor.NewWorker(w),
+		scheduler: scheduler,
 		outbox: callbacks.New(callbacks.Options{
 			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
 			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
@@ -91,7 +97,7 @@ func (a *App) Cleaner(log *slog.Logger) *executor.Cleaner {
 // RunStandalone schedules and works in this process until ctx ends, then
 // drains: running tasks finish within the drain limit or are handed back.
 func (a *App) RunStandalone(ctx context.Context) error {
-	p := a.parts(partOptions{})
+	p := a.parts(partOptions{both: true})
 	return a.runAll(ctx, p, true, true)
 }
 

@@ -89,10 +89,30 @@ func (s *Store) apply(ctx context.Context, results []dag.Result) ([]dag.ApplySta
 }
 
 func (t *tx) apply(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, error) {
+	status, good, err := t.applyOnly(ctx, results)
+	if err != nil || len(good) == 0 {
+		return status, err
+	}
+	return status, t.wakeRuns(ctx, runsOf(good))
+}
+
+// runsOf lists the runs of some results, by id.
+func runsOf(good []settled) []int64 {
+	runs := make([]int64, len(good))
+	for i, g := range good {
+		runs[i] = g.row.DagRunID
+	}
+	slices.Sort(runs)
+	return slices.Compact(runs)
+}
+
+// applyOnly is apply without waking the runs of what it wrote, which the caller
+// does, or decides about them in the same transaction.
+func (t *tx) applyOnly(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, []settled, error) {
 	status := make([]dag.ApplyStatus, len(results))
 	rows, err := t.lockInstances(ctx, results)
 	if err != nil || len(results) == 0 {
-		return status, err
+		return status, nil, err
 	}
 	var good, stale []settled
 	seen := map[int64]bool{}
@@ -110,21 +130,13 @@ func (t *tx) apply(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus
 		}
 	}
 	if err := t.settleStale(ctx, stale, status); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(good) == 0 {
-		return status, nil
+		return status, nil, nil
 	}
 	slices.SortFunc(good, func(a, b settled) int { return int(a.row.ID - b.row.ID) })
-	if err := t.writeResults(ctx, good); err != nil {
-		return nil, err
-	}
-	var runs []int64
-	for _, g := range good {
-		runs = append(runs, g.row.DagRunID)
-	}
-	slices.Sort(runs)
-	return status, t.wakeRuns(ctx, slices.Compact(runs))
+	return status, good, t.writeResults(ctx, good)
 }
 
 // lockInstances locks the instances of results by primary key, in its order.

@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	var out []dag.Claim
 	err := s.write(ctx, "claim", func(ctx context.Context, t *tx) error {
 		var err error
-		out, err = t.claim(ctx, p)
+		out, err = t.claim(ctx, p, nil)
 		return err
 	})
 	s.idle.claims.Store(err == nil && len(out) == 0)
@@ -48,8 +48,8 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	return out, nil
 }
 
-// claim is Claim inside a transaction.
-func (t *tx) claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error) {
+// claim is Claim inside a transaction; known are runs that it has read already.
+func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known []*passRun) ([]dag.Claim, error) {
 	var c condition
 	c.add("state = 'queued'")
 	c.in("queue", anys(p.Queues))
@@ -64,7 +64,11 @@ func (t *tx) claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, error) 
 	if err := t.begin(ctx, rows, p); err != nil {
 		return nil, err
 	}
-	return t.s.claims(ctx, t, rows)
+	byID := make(map[int64]dag.Run, len(known))
+	for _, r := range known {
+		byID[r.run.ID] = r.run
+	}
+	return t.s.claims(ctx, t, rows, byID)
 }
 
 // claimed keeps those of the claims that the database has: the fence alone does
@@ -100,7 +104,7 @@ func (s *Store) Held(ctx context.Context, workerID string) ([]dag.Claim, error) 
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		out, err = s.claims(ctx, t, rows)
+		out, err = s.claims(ctx, t, rows, map[int64]dag.Run{})
 		return err
 	})
 	return out, err
@@ -142,25 +146,25 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 	return t.deleteXComs(ctx, stale)
 }
 
-// claims puts rows and their runs together.
-func (s *Store) claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow) ([]dag.Claim, error) {
+// claims puts rows and their runs together; byID has those runs that are known.
+func (s *Store) claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow, byID map[int64]dag.Run) ([]dag.Claim, error) {
 	var ids []int64
 	for i := range rows {
-		ids = append(ids, rows[i].DagRunID)
+		if _, known := byID[rows[i].DagRunID]; !known {
+			ids = append(ids, rows[i].DagRunID)
+		}
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	var runs []runRow
-	in, args := s.among(ids)
-	if err := sqlx.SelectContext(ctx, q, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in, args...); err != nil {
-		return nil, err
-	}
-	byID := make(map[int64]dag.Run, len(runs))
-	for _, r := range runs {
-		byID[r.ID] = r.model()
+	if len(ids) > 0 {
+		var runs []runRow
+		in, args := s.among(ids)
+		if err := sqlx.SelectContext(ctx, q, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in, args...); err != nil {
+			return nil, err
+		}
+		for _, r := range runs {
+			byID[r.ID] = r.model()
+		}
 	}
 	out := make([]dag.Claim, len(rows))
 	for i := range rows {
@@ -263,7 +267,7 @@ func (s *Store) Expired(ctx context.Context, n int) ([]dag.Claim, error) {
  WHERE state = 'running' AND lease_until < ? ORDER BY id`+limit(n, 100), dialect.Stamp(now))
 	if err == nil {
 		var out []dag.Claim
-		if out, err = s.claims(ctx, s.db.Reader(), rows); err == nil {
+		if out, err = s.claims(ctx, s.db.Reader(), rows, map[int64]dag.Run{}); err == nil {
 			return out, nil
 		}
 	}

@@ -237,11 +237,17 @@ func (t *tx) wakeDAG(ctx context.Context, dagID string) error {
 	return t.wakeRuns(ctx, ids)
 }
 
-// wakeRuns lets the scheduler look at runs that have not ended.
+// wakeRuns lets the scheduler look at runs that have not ended. It moves
+// updated_at on, so that who remembers a run sees that it has changed.
 func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
+	t.woke = t.woke || len(ids) > 0
+	updated := "?"
+	if !t.s.db.IsSQLite() { // there transactions begin side by side, and may bear one instant
+		updated = "GREATEST(?, updated_at + INTERVAL 1 MICROSECOND)"
+	}
 	for part := range slices.Chunk(ids, chunk) {
 		in, args := t.s.among(part)
-		_, err := t.exec(ctx, "UPDATE dag_run SET next_eval_at = ?, updated_at = ? WHERE id IN "+in+
+		_, err := t.exec(ctx, "UPDATE dag_run SET next_eval_at = ?, updated_at = "+updated+" WHERE id IN "+in+
 			" AND state IN ('queued', 'running')", append([]any{t.at, t.at}, args...)...)
 		if err != nil {
 			return err

@@ -23,20 +23,77 @@ func (s *Store) Exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 		status, err := s.Apply(ctx, results)
 		return status, nil, err
 	}
-	for i := range results {
-		if err := s.checkResult(&results[i]); err != nil {
-			return nil, nil, err
-		}
-	}
 	var status []dag.ApplyStatus
 	var claims []dag.Claim
-	err := s.write(ctx, "exchange results for work", func(ctx context.Context, t *tx) error {
+	err := s.checkResults(results)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.write(ctx, "exchange results for work", func(ctx context.Context, t *tx) error {
 		var err error
 		if status, err = t.apply(ctx, results); err == nil {
-			claims, err = t.claim(ctx, p)
+			claims, err = t.claim(ctx, p, nil)
 		}
 		return err
 	})
+	return s.exchanged(ctx, results, status, claims, err)
+}
+
+// ExchangeAndSchedule is Exchange with a scheduling pass in between, over the
+// runs whose results are written: what follows from them is queued in the same
+// transaction, and may be claimed by it. It is what a process does that both
+// schedules and works. Runs whose decision takes more than a look at their tasks
+// are left to Schedule.
+//
+// When the transaction's outcome is not known, or some result cannot be stored,
+// the runs are left as well.
+func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p dag.ClaimParams, decide Decide) (
+	[]dag.ApplyStatus, []dag.Claim, dag.ScheduleReport, error,
+) {
+	var status []dag.ApplyStatus
+	var claims []dag.Claim
+	var report dag.ScheduleReport
+	var followed []*passRun
+	if err := s.checkResults(results); err != nil {
+		return nil, nil, report, err
+	}
+	err := s.write(ctx, "exchange results and schedule", func(ctx context.Context, t *tx) error {
+		var good []settled
+		var err error
+		claims, followed, report = nil, nil, dag.ScheduleReport{Now: t.now}
+		if status, good, err = t.applyOnly(ctx, results); err != nil {
+			return err
+		}
+		if len(good) > 0 {
+			if report, followed, err = t.follow(ctx, good, decide, p.OnlyRun); err != nil {
+				return err
+			}
+		}
+		if p.N > 0 {
+			claims, err = t.claim(ctx, p, followed)
+		}
+		return err
+	})
+	if err == nil {
+		s.remember(followed)
+	} else {
+		report = dag.ScheduleReport{Left: true}
+	}
+	status, claims, err = s.exchanged(ctx, results, status, claims, err)
+	return status, claims, report, err
+}
+
+func (s *Store) checkResults(results []dag.Result) error {
+	for i := range results {
+		if err := s.checkResult(&results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchanged settles what a transaction of an exchange came to.
+func (s *Store) exchanged(ctx context.Context, results []dag.Result, status []dag.ApplyStatus, claims []dag.Claim, err error) ([]dag.ApplyStatus, []dag.Claim, error) {
 	s.idle.claims.Store(err == nil && len(claims) == 0)
 	switch {
 	case dialect.LostCommit(err):

@@ -22,11 +22,22 @@ const (
 	expandRetry = 10 * time.Second
 )
 
+// passRow is the row of a run in a scheduling pass.
+type passRow struct {
+	runRow
+	UpdatedAt  dialect.Time `db:"updated_at"`
+	NextEvalAt dialect.Time `db:"next_eval_at"`
+}
+
+const passColumns = runColumns + ", updated_at, next_eval_at"
+
 // passRun is one run in a scheduling pass.
 type passRun struct {
 	run      dag.Run
+	seen     stamp // what its row was when it was locked
 	def      *dag.DAG
 	held     []dag.TaskInstance // its instances
+	index    map[int64]int      // their places by id, once asked for
 	past     *dag.PastRun
 	decision dag.Decision
 	err      error
@@ -38,6 +49,10 @@ type passRun struct {
 	started bool
 	// raced is set when an instance was no longer what the decision saw.
 	raced bool
+	// fleeting is set for a run that is not to be remembered.
+	fleeting bool
+	// written is what the pass left in the run's row.
+	written stamp
 }
 
 // Schedule takes up to pass.Limit runs that need a look, locks them, asks decide
@@ -47,6 +62,19 @@ type passRun struct {
 // others go on.
 func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Decide) (dag.ScheduleReport, error) {
 	var report dag.ScheduleReport
+	if s.idle.passes.Load() && pass.OnlyRun == 0 {
+		now, err := s.Now(ctx)
+		if err != nil {
+			return report, err
+		}
+		found, err := s.finds(ctx, "SELECT id FROM dag_run WHERE next_eval_at <= ? AND state IN ('queued', 'running') LIMIT 1", dialect.Stamp(now))
+		if err == nil && !found {
+			found, err = s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
+		}
+		if err != nil || !found {
+			return dag.ScheduleReport{Now: now}, s.explain("schedule", err)
+		}
+	}
 	err := s.write(ctx, "schedule", func(ctx context.Context, t *tx) error {
 		report = dag.ScheduleReport{Now: t.now}
 		runs, err := t.dueRuns(ctx, pass)
@@ -77,18 +105,19 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		}
 		return nil
 	})
+	s.idle.passes.Store(err == nil && len(report.Runs) == 0 && report.Queued == 0)
 	return report, err
 }
 
 // dueRuns locks the runs of a pass. Runs of paused DAGs are passed over.
 func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, error) {
-	var rows []runRow
+	var rows []passRow
 	var err error
 	if pass.OnlyRun != 0 {
-		err = t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE id = ? AND state IN ('queued', 'running')"+
+		err = t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run WHERE id = ? AND state IN ('queued', 'running')"+
 			t.s.db.SkipLocked(), pass.OnlyRun)
 	} else {
-		err = t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run"+t.force("k_eval")+
+		err = t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run"+t.force("k_eval")+
 			` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND NOT EXISTS
  (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
 			t.s.db.SkipLocked(), t.at)
@@ -96,11 +125,29 @@ func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, er
 	if err != nil {
 		return nil, err
 	}
+	return passRuns(rows), nil
+}
+
+func passRuns(rows []passRow) []*passRun {
 	out := make([]*passRun, len(rows))
-	for i, r := range rows {
-		out[i] = &passRun{run: r.model()}
+	for i := range rows {
+		out[i] = &passRun{run: rows[i].model(), seen: stamp{rows[i].UpdatedAt.Time, rows[i].NextEvalAt.Ptr()}}
 	}
-	return out, nil
+	return out
+}
+
+// instance finds an instance of the run; nil when it has none with this id.
+func (r *passRun) instance(id int64) *dag.TaskInstance {
+	if r.index == nil {
+		r.index = make(map[int64]int, len(r.held))
+		for i := range r.held {
+			r.index[r.held[i].ID] = i
+		}
+	}
+	if i, found := r.index[id]; found {
+		return &r.held[i]
+	}
+	return nil
 }
 
 // loadRuns fills in what the decisions look at: version, instances, past.
@@ -159,13 +206,17 @@ func (t *tx) decideRun(r *passRun, decide Decide) []candidate {
 		r.decision = dag.Decision{State: r.run.State}
 		return nil
 	}
-	byID := make(map[int64]*dag.TaskInstance, len(r.held))
-	for i := range r.held {
-		byID[r.held[i].ID] = &r.held[i]
-	}
+	return r.ready()
+}
+
+// ready are the instances that the decision wants queued.
+func (r *passRun) ready() []candidate {
 	var ready []candidate
 	for _, tr := range r.decision.Transitions {
-		if ti := byID[tr.TaskInstanceID]; ti != nil && isReady(tr) {
+		if !isReady(tr) {
+			continue
+		}
+		if ti := r.instance(tr.TaskInstanceID); ti != nil {
 			ready = append(ready, newCandidate(&r.run, ti, tr.From))
 		}
 	}
@@ -208,11 +259,12 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 		ids[i] = r.run.ID
 	}
 	b := newBulk("dag_run", ids)
-	b.setAll("updated_at", t.at)
 	var events []dag.Event
 	var ended []*passRun
 	for i, r := range runs {
-		b.set(i, "next_eval_at", dialect.StampPtr(t.nextLook(r)))
+		r.written = stamp{t.after(r.seen.updated), t.nextLook(r)}
+		b.set(i, "updated_at", dialect.Stamp(r.written.updated))
+		b.set(i, "next_eval_at", dialect.StampPtr(r.written.next))
 		if r.started {
 			b.set(i, "state", string(dag.RunRunning))
 			b.set(i, "start_date", t.at)

@@ -23,11 +23,12 @@ type Store struct {
 	clock    dag.Clock // nil: the server tells the time
 	secrets  *fernet   // nil: no key
 	versions *versionCache
+	memory   *runMemory
 	allowed  map[change]bool
 	log      *slog.Logger
 	// idle remembers that the last question found nothing: the next one is asked
 	// with a plain read first, which takes no lock and begins no transaction.
-	idle struct{ claims, events atomic.Bool }
+	idle struct{ claims, events, passes atomic.Bool }
 	// tallied counts the rows that this process added to the tally of letters
 	// since it last drew them together.
 	tallied atomic.Int64
@@ -56,7 +57,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), allowed: map[change]bool{}, log: o.Log}
+	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), memory: newRunMemory(), allowed: map[change]bool{}, log: o.Log}
 	if s.clock == nil && db.IsSQLite() {
 		s.clock = crashpoint.Clock(dag.SystemClock{})
 	}
@@ -143,6 +144,9 @@ type tx struct {
 
 	tally tally // what changed of the numbers of letters
 	lines int   // how many rows of the tally that made
+
+	// woke is set when runs were woken: somebody has to look at them.
+	woke bool
 }
 
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn

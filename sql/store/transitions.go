@@ -22,13 +22,12 @@ func (t *tx) applyTransitions(ctx context.Context, runs []*passRun) error {
 		if r.wait || r.err != nil {
 			continue
 		}
-		byID := make(map[int64]*dag.TaskInstance, len(r.held))
-		for i := range r.held {
-			byID[r.held[i].ID] = &r.held[i]
-		}
 		for _, tr := range r.decision.Transitions {
-			ti := byID[tr.TaskInstanceID]
-			if ti == nil || isReady(tr) {
+			if isReady(tr) {
+				continue
+			}
+			ti := r.instance(tr.TaskInstanceID)
+			if ti == nil {
 				continue
 			}
 			c := change{tr.From, tr.To}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// follow decides, in the transaction that writes results, what follows from
+// them in their runs, and queues it. Runs whose decision takes more than that
+// (mapped tasks to expand, a look at an earlier run, a run that timed out, a
+// paused DAG) are woken for an ordinary pass. It gives the runs that it decided
+// about: when the transaction is committed they may be remembered.
+func (t *tx) follow(ctx context.Context, good []settled, decide Decide, onlyRun int64) (dag.ScheduleReport, []*passRun, error) {
+	report := dag.ScheduleReport{Now: t.now}
+	ids := runsOf(good)
+	runs, err := t.lockRunning(ctx, ids)
+	if err != nil {
+		return report, nil, err
+	}
+	if err := t.recallRuns(ctx, runs, good); err != nil {
+		return report, nil, err
+	}
+	var ready []candidate
+	followed := make([]*passRun, 0, len(runs))
+	for _, r := range runs {
+		if r.def == nil || looksBack(r.def) {
+			continue
+		}
+		if list := t.decideRun(r, decide); r.followable() {
+			ready = append(ready, list...)
+			followed = append(followed, r)
+		}
+	}
+	left := slices.DeleteFunc(ids, func(id int64) bool {
+		return slices.ContainsFunc(followed, func(r *passRun) bool { return r.run.ID == id })
+	})
+	if err := t.wakeRuns(ctx, left); err != nil {
+		return report, nil, err
+	}
+	if err := t.applyDecisions(ctx, followed); err != nil {
+		return report, nil, err
+	}
+	// What waits for a slot may get one also where nothing became ready.
+	if report.Queued, report.NeverFit, err = t.queue(ctx, followed, ready, onlyRun); err != nil {
+		return report, nil, err
+	}
+	report.Left = t.woke
+	for _, r := range followed {
+		report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision})
+		report.Left = report.Left || r.raced || r.written.next != nil
+	}
+	return report, followed, nil
+}
+
+// followable tells whether a decision is one that the end of a task may bring
+// about by itself.
+func (r *passRun) followable() bool {
+	d := &r.decision
+	return r.err == nil && len(d.Expand) == 0 && len(d.ExpandGroups) == 0 && d.Reason != dag.ReasonTimedOut
+}
+
+// lockRunning locks those of some runs that run, of DAGs that are not paused.
+func (t *tx) lockRunning(ctx context.Context, ids []int64) ([]*passRun, error) {
+	var rows []passRow
+	in, args := t.s.among(ids)
+	err := t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run"+t.force("PRIMARY")+" WHERE id IN "+in+` AND state = 'running' AND NOT EXISTS
+ (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY id`+t.s.db.ForUpdate(), args...)
+	return passRuns(rows), err
+}
+
+// recallRuns fills in what the decisions look at: from memory, with the results
+// of this transaction, where nothing else has changed, else from the tables.
+func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) error {
+	var unknown []*passRun
+	known := map[int64]*passRun{}
+	for _, r := range runs {
+		m := t.s.memory.take(r.run.ID, r.seen)
+		if m == nil {
+			unknown = append(unknown, r)
+			continue
+		}
+		var err error
+		if r.def, err = t.s.version(ctx, t, r.run.VersionID); err != nil {
+			unknown = append(unknown, r)
+			continue
+		}
+		r.held, r.index = m.held, m.index
+		known[r.run.ID] = r
+	}
+	for _, g := range good {
+		if r := known[g.row.DagRunID]; r != nil {
+			r.change(g.row.ID, g.result)
+		}
+	}
+	if err := t.loadRuns(ctx, unknown); err != nil {
+		return err
+	}
+	for _, r := range unknown {
+		r.fleeting = slices.ContainsFunc(r.held, func(ti dag.TaskInstance) bool { return ti.Replaying })
+	}
+	return nil
+}
+
+// change brings what is remembered of an instance up to a result.
+func (r *passRun) change(id int64, result *dag.Result) {
+	ti := r.instance(id)
+	if ti == nil {
+		return
+	}
+	ti.State, ti.NextTryAt = result.State, result.NextTryAt
+	if len(result.SkipTasks) > 0 {
+		ti.SkipTasks = result.SkipTasks
+	}
+}
+
+// remember keeps runs as a committed transaction left them. What is replayed is
+// not kept: its instances change in more than their state.
+func (s *Store) remember(runs []*passRun) {
+	for _, r := range runs {
+		if r.raced || r.fleeting || r.run.State.Finished() {
+			continue
+		}
+		for _, tr := range r.decision.Transitions {
+			ti := r.instance(tr.TaskInstanceID)
+			if ti == nil {
+				continue
+			}
+			if ti.State = tr.To; isReady(tr) {
+				ti.State = dag.StateQueued // or scheduled: a decision makes no difference
+			} else if tr.To.Finished() {
+				ti.NextTryAt = nil
+			}
+		}
+		s.memory.put(r.run.ID, &remembered{stamp: r.written, held: r.held, index: r.index})
+	}
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"sync"
+	"time"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// stamp is what tells one state of a run from the next: updated_at, which every
+// pass moves on, and next_eval_at, which whoever changes an instance sets to its
+// own present. Who finds both as it left them knows that no instance of the run
+// has changed since in a way that a decision could see.
+type stamp struct {
+	updated time.Time
+	next    *time.Time
+}
+
+func (s stamp) equal(o stamp) bool {
+	if (s.next == nil) != (o.next == nil) {
+		return false
+	}
+	return s.updated.Equal(o.updated) && (s.next == nil || s.next.Equal(*o.next))
+}
+
+// after is the transaction's instant or, if that has been used, the next one.
+func (t *tx) after(last time.Time) time.Time {
+	if next := last.Add(time.Microsecond); next.After(t.now) {
+		return next
+	}
+	return t.now
+}
+
+// maxRemembered bounds the instances that runMemory keeps, of all runs together:
+// some half a kilobyte each.
+const maxRemembered = 30_000
+
+// runMemory keeps the instances of runs that this process decided about last, so
+// that the end of one task in a run of thousands does not read all the others
+// again. It is never believed without the run's row: see stamp. A claim does not
+// count as a change, for a decision makes no difference between queued and
+// running but where it ends such an instance, and that is guarded by its state.
+type runMemory struct {
+	mu   sync.Mutex
+	runs map[int64]*remembered
+	size int
+}
+
+type remembered struct {
+	stamp stamp
+	held  []dag.TaskInstance
+	index map[int64]int
+}
+
+func newRunMemory() *runMemory { return &runMemory{runs: map[int64]*remembered{}} }
+
+// take gives what is remembered of a run, if it is still so, and forgets it:
+// who changes it puts it back when the change is committed.
+func (m *runMemory) take(id int64, now stamp) *remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.runs[id]
+	if r == nil {
+		return nil
+	}
+	m.drop(id)
+	if !r.stamp.equal(now) {
+		return nil
+	}
+	return r
+}
+
+// put remembers a run; others make room when there are too many.
+func (m *runMemory) put(id int64, r *remembered) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drop(id)
+	if len(r.held) > maxRemembered {
+		return
+	}
+	for other := range m.runs {
+		if m.size+len(r.held) <= maxRemembered {
+			break
+		}
+		m.drop(other)
+	}
+	m.runs[id] = r
+	m.size += len(r.held)
+}
+
+func (m *runMemory) drop(id int64) {
+	if r := m.runs[id]; r != nil {
+		m.size -= len(r.held)
+		delete(m.runs, id)
+	}
+}
