@@ -45,6 +45,8 @@ type batch struct {
 	// contended is set after another writer changed rows under the batch: its
 	// rows are locked before they are sorted then.
 	contended bool
+	// upserts is set when rows go the short way.
+	upserts bool
 }
 
 func batchID(key, fingerprint string) string {
@@ -75,6 +77,13 @@ func (b *batch) makeStage(ctx context.Context) error {
 		if _, err := b.conn.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("make the stage (the user needs the right to make temporary tables): %w", err)
 		}
+	}
+	if !b.p.upserts() {
+		return nil
+	}
+	var err error
+	if b.upserts, err = b.countsUpserts(ctx); err != nil {
+		return fmt.Errorf("try how the database counts: %w", err)
 	}
 	return nil
 }
@@ -128,12 +137,15 @@ func (b *batch) apply(ctx context.Context, q runner, lo, hi int64) (counts, erro
 			return c, fmt.Errorf("lock the rows of %s: %w", b.p.spec.Target, err)
 		}
 	}
-	step := hi - lo
-	if b.p.interleaves() {
+	step, apply := hi-lo, b.applyRange
+	switch {
+	case b.upserts:
+		step, apply = statementRows, b.upsert
+	case b.p.interleaves():
 		step = sortRows
 	}
 	for from := lo; from < hi; from += step {
-		if err := b.applyRange(ctx, q, &c, from, min(from+step, hi)); err != nil {
+		if err := apply(ctx, q, &c, from, min(from+step, hi)); err != nil {
 			return c, err
 		}
 	}

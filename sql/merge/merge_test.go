@@ -37,6 +37,7 @@ type bench struct {
 	t     testing.TB
 	db    *dialect.DB
 	raw   *sql.DB
+	dsn   string
 	dir   string
 	runs  int
 	lines []string
@@ -44,7 +45,7 @@ type bench struct {
 
 func newBench(t testing.TB, dsn string) *bench {
 	t.Helper()
-	return &bench{t: t, db: sqltest.Open(t, dsn), raw: sqltest.Raw(t, dsn), dir: t.TempDir()}
+	return &bench{t: t, db: sqltest.Open(t, dsn), raw: sqltest.Raw(t, dsn), dsn: dsn, dir: t.TempDir()}
 }
 
 func each(t *testing.T, fn func(t *testing.T, b *bench)) {

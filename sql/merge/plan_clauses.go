@@ -303,10 +303,15 @@ func (p *plan) resetSQL() string {
 
 // older is the guard that keeps an older row from writing over a newer one.
 func (p *plan) older() string {
+	return p.olderThan(targetCol(p.targetVersion))
+}
+
+// olderThan is the guard against the target's version as a statement calls it.
+func (p *plan) olderThan(t string) string {
 	if p.version == "" {
 		return ""
 	}
-	s, t, than := stageCol(p.version), targetCol(p.targetVersion), "<"
+	s, than := stageCol(p.version), "<"
 	if p.spec.keepEqual {
 		than = "<="
 	}

@@ -264,6 +264,9 @@ func (v *Preview) statements(p *plan) {
 	}
 	v.add(how, s.insertSQL(1))
 	v.add("begin; the effect must still be this attempt's", "SELECT fingerprint, fence, status, result FROM airlock_effect WHERE idempotency_key = ?"+p.db.ForUpdate())
+	if p.upserts() {
+		v.add(fmt.Sprintf("write up to %d rows; where the database refuses one of them, its neighbours are sorted and written by the statements below", statementRows), p.upsertSQL())
+	}
 	if reset := p.resetSQL(); reset != "" {
 		v.add("sort the rows as if none were matched", reset+" WHERE "+seqRange)
 	}

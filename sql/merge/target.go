@@ -17,6 +17,9 @@ type target struct {
 	name    string // as the step writes it
 	columns []targetColumn
 	unique  []uniqueKey
+	// quiet is set where it is certain that a write sets off no trigger, and that
+	// a statement which fails leaves nothing behind.
+	quiet bool
 }
 
 // targetColumn is one column of the target.
@@ -33,6 +36,7 @@ type targetColumn struct {
 	nullable  bool
 	optional  bool // has a default, counts by itself or is null when not given
 	generated bool
+	counts    bool // gives itself the next number
 	// numeric marks a SQLite column that turns texts into numbers.
 	numeric bool
 }
@@ -126,6 +130,7 @@ func (t *target) readMySQL(ctx context.Context, q sqlx.QueryerContext) error {
 		c.nullable = nullable == "YES"
 		c.generated = strings.Contains(extra, "VIRTUAL") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 		c.optional = c.nullable || fallback.Valid || strings.Contains(extra, "AUTO_INCREMENT") || strings.Contains(extra, "DEFAULT_GENERATED")
+		c.counts = strings.Contains(extra, "AUTO_INCREMENT")
 		c.typ, c.known = mysqlType(c.ddl, c.data)
 		if charset.Valid && c.data != "json" {
 			c.ddl += " CHARACTER SET " + charset.String + " COLLATE " + collation.String
@@ -133,6 +138,12 @@ func (t *target) readMySQL(ctx context.Context, q sqlx.QueryerContext) error {
 		t.columns = append(t.columns, c)
 	}
 	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(t.columns) == 0 {
+		return nil
+	}
+	if err := t.readMySQLTriggers(ctx, q, schema, table); err != nil {
 		return err
 	}
 	return t.readMySQLKeys(ctx, q, schema, table)
