@@ -48,9 +48,21 @@ func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
 
 // createBatch makes the runs of some due DAGs in one transaction.
 func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time.Time) (int, error) {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.DagID
+	}
+	latest, err := s.o.Store.LatestScheduledRuns(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
 	var runs []dag.NewRun
 	for _, row := range rows {
-		nr, err := s.planRun(ctx, row, now)
+		var last *dag.PlannedRun
+		if run, found := latest[row.DagID]; found {
+			last = plannedOf(&run)
+		}
+		nr, err := s.planRun(ctx, row, last, now)
 		if err != nil {
 			s.o.Log.Error("the next run cannot be planned", "dag_id", row.DagID, "error", err)
 			continue
@@ -84,7 +96,7 @@ func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time
 // so it is made again. Without catchup that gives the latest tick; with it the
 // same one, or an earlier one whose date another run has already (one started
 // by hand, a backfill): the row knows that it was passed, so the later counts.
-func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) (*dag.NewRun, error) {
+func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.PlannedRun, now time.Time) (*dag.NewRun, error) {
 	d, err := s.o.Catalog.Version(ctx, row.VersionID)
 	if err != nil {
 		return nil, err
@@ -97,10 +109,6 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, now time.Time) 
 		return nil, err
 	}
 	restriction := timetable.RestrictionFor(d)
-	last, err := lastPlanned(ctx, s.o.Store, d.ID)
-	if err != nil {
-		return nil, err
-	}
 	plan := tt.Next(last, restriction, now)
 	if plan != nil && restriction.Catchup && row.Next.RunAfter.After(plan.RunAfter) {
 		plan = row.Next
@@ -145,12 +153,17 @@ func lastPlanned(ctx context.Context, store SchedulerStore, dagID string) (*dag.
 	if err != nil {
 		return nil, fmt.Errorf("the latest run of %s: %w", dagID, err)
 	}
+	return plannedOf(run), nil
+}
+
+// plannedOf is the interval of a run; nil for none.
+func plannedOf(run *dag.Run) *dag.PlannedRun {
 	if run == nil || run.LogicalDate == nil {
-		return nil, nil
+		return nil
 	}
 	p := &dag.PlannedRun{LogicalDate: *run.LogicalDate, DataIntervalStart: *run.LogicalDate, DataIntervalEnd: *run.LogicalDate, RunAfter: run.RunAfter}
 	if run.DataIntervalStart != nil && run.DataIntervalEnd != nil {
 		p.DataIntervalStart, p.DataIntervalEnd = *run.DataIntervalStart, *run.DataIntervalEnd
 	}
-	return p, nil
+	return p
 }

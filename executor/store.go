@@ -67,6 +67,9 @@ type SchedulerStore interface {
 	// when there is none. Backfills do not count: they may lie anywhere, and
 	// would hide the ticks before them.
 	LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error)
+	// LatestScheduledRuns is LatestScheduledRun of many DAGs at once, by DAG;
+	// those without one are not in it.
+	LatestScheduledRuns(ctx context.Context, dagIDs []string) (map[string]dag.Run, error)
 	XComReader
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -16,18 +17,31 @@ import (
 func (s *Store) CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error) {
 	var out []dag.CreatedRun
 	err := s.write(ctx, "make runs", func(ctx context.Context, t *tx) error {
-		out = make([]dag.CreatedRun, len(runs))
-		for i := range runs {
-			c, err := t.createRun(ctx, &runs[i])
-			if err != nil {
-				return fmt.Errorf("run %s of %s: %w", runs[i].Run.RunID, runs[i].Run.DagID, err)
+		var err error
+		if t.together(runs) {
+			out, err = t.createTogether(ctx, runs)
+			if dialect.ClassOf(err) != dialect.ClassDuplicate {
+				return err
 			}
-			out[i] = c
+			// One of them is there already: which one shows.
 		}
-		return nil
+		out, err = t.createEach(ctx, runs)
+		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+func (t *tx) createEach(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error) {
+	out := make([]dag.CreatedRun, len(runs))
+	for i := range runs {
+		c, err := t.createRun(ctx, &runs[i])
+		if err != nil {
+			return nil, fmt.Errorf("run %s of %s: %w", runs[i].Run.RunID, runs[i].Run.DagID, err)
+		}
+		out[i] = c
 	}
 	return out, nil
 }
@@ -42,7 +56,20 @@ func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, erro
 			return dag.CreatedRun{Run: n.Run, Overtaken: true}, nil
 		}
 	}
-	run := n.Run
+	run := t.completeRun(n.Run)
+	id, err := t.insert(ctx, runInsert+runMarks, t.runValues(&run)...)
+	if dialect.ClassOf(err) == dialect.ClassDuplicate {
+		return t.existingRun(ctx, run, err)
+	}
+	if err != nil {
+		return dag.CreatedRun{}, err
+	}
+	run.ID = id
+	return dag.CreatedRun{Run: run}, t.insertInstances(ctx, t.instanceValues(nil, &run, n.Instances))
+}
+
+// completeRun fills in what the caller left out of a new run.
+func (t *tx) completeRun(run dag.Run) dag.Run {
 	if run.State == "" {
 		run.State = dag.RunQueued
 	}
@@ -53,25 +80,28 @@ func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, erro
 	if run.RunAfter.IsZero() {
 		run.RunAfter = t.now
 	}
+	return run
+}
+
+// runInsert is the beginning of an INSERT of runs, runMarks the place of one.
+const (
+	runInsert = `INSERT INTO dag_run (dag_id, run_id, run_type, state, logical_date, data_interval_start, data_interval_end,
+ run_after, queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, dag_version_id, next_eval_at, updated_at) VALUES `
+	runMarks = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+	runWidth = 19
+)
+
+func (t *tx) runValues(run *dag.Run) []any {
 	look := run.RunAfter
 	if look.Before(t.now) {
 		look = t.now
 	}
-	id, err := t.insert(ctx, `INSERT INTO dag_run (dag_id, run_id, run_type, state, logical_date, data_interval_start, data_interval_end,
- run_after, queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, dag_version_id, next_eval_at, updated_at)
- VALUES (`+dialect.Marks(19)+`)`,
+	return []any{
 		run.DagID, run.RunID, string(run.Type), string(run.State), dialect.StampPtr(run.LogicalDate), dialect.StampPtr(run.DataIntervalStart),
 		dialect.StampPtr(run.DataIntervalEnd), dialect.Stamp(run.RunAfter), dialect.StampPtr(run.QueuedAt), dialect.StampPtr(run.StartDate),
 		dialect.StampPtr(run.EndDate), short(run.Reason, 100), nullJSON(run.Conf), short(run.TriggeredBy, 250), clean(run.Note),
-		run.ClearNumber, run.VersionID, dialect.Stamp(look), t.at)
-	if dialect.ClassOf(err) == dialect.ClassDuplicate {
-		return t.existingRun(ctx, run, err)
+		run.ClearNumber, run.VersionID, dialect.Stamp(look), t.at,
 	}
-	if err != nil {
-		return dag.CreatedRun{}, err
-	}
-	run.ID = id
-	return dag.CreatedRun{Run: run}, t.insertInstances(ctx, &run, n.Instances)
 }
 
 // existingRun finds the run that holds the id or, failing that, the date. It
@@ -93,13 +123,18 @@ func (t *tx) existingRun(ctx context.Context, run dag.Run, cause error) (dag.Cre
 	return dag.CreatedRun{Run: rows[0].model(), Existed: true}, nil
 }
 
-// insertInstances makes the instances of a new run, in state none.
-func (t *tx) insertInstances(ctx context.Context, run *dag.Run, list []dag.NewInstance) error {
-	args := make([]any, 0, 13*len(list))
+// instanceValues adds the values of the instances of a new run.
+func (t *tx) instanceValues(args []any, run *dag.Run, list []dag.NewInstance) []any {
+	args = slices.Grow(args, 13*len(list))
 	for _, n := range list {
 		args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), cmp.Or(n.Queue, dag.DefaultQueue),
 			cmp.Or(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
 	}
+	return args
+}
+
+// insertInstances makes instances of new runs, in state none.
+func (t *tx) insertInstances(ctx context.Context, args []any) error {
 	return t.insertRows(ctx, instanceInsert, "("+dialect.Marks(13)+", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')", "", 13, args)
 }
 
@@ -121,6 +156,25 @@ func (s *Store) LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run,
 	}
 	run := rows[0].model()
 	return &run, nil
+}
+
+// LatestScheduledRuns is LatestScheduledRun of many DAGs at once, by DAG; those
+// without one are not in it.
+func (s *Store) LatestScheduledRuns(ctx context.Context, dagIDs []string) (map[string]dag.Run, error) {
+	out := make(map[string]dag.Run, len(dagIDs))
+	for part := range slices.Chunk(dagIDs, chunk) {
+		var rows []runRow
+		err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+runColumns+` FROM dag_run WHERE id IN (SELECT
+ (SELECT x.id FROM dag_run x WHERE x.dag_id = d.dag_id AND x.run_type = 'scheduled' AND x.logical_date IS NOT NULL ORDER BY x.logical_date DESC LIMIT 1)
+ FROM dag d WHERE d.dag_id IN (`+dialect.Marks(len(part))+"))", anys(part)...)
+		if err != nil {
+			return nil, fmt.Errorf("latest runs: %w", err)
+		}
+		for _, r := range rows {
+			out[r.DagID] = r.model()
+		}
+	}
+	return out, nil
 }
 
 func noRun(dagID, runID string) error {

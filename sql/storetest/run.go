@@ -19,6 +19,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a run lives from none to success", testLife},
 		{"dates keep their microseconds", testDates},
 		{"a run exists once", testUniqueRuns},
+		{"runs of many DAGs are made in one go", testRunsOfManyDAGs},
 		{"a run is found by its logical date", testExternalRun},
 		{"a test takes its date from an earlier one", testTestRuns},
 		{"two schedulers make one run", testTwoSchedulersMakeOneRun},
