@@ -76,6 +76,9 @@ func (t Tool) Run(ctx context.Context, job Job) (Ending, error) {
 	if err != nil {
 		return Ending{}, missing(t.FFmpeg, err)
 	}
+	if stop := r.stopped(); stop != nil && res.Stopped == nil {
+		res.Stopped = stop // it ended by itself in the very moment, past a limit all the same
+	}
 	return Ending{
 		Result: res, Stderr: stderr.Tail(), Version: t.Version,
 		Input: job.Input, Output: job.Output,
@@ -93,6 +96,13 @@ type running struct {
 	mu    sync.Mutex
 	watch *Watch
 	last  Progress
+	stop  *StopError // the limit that was passed
+}
+
+func (r *running) stopped() *StopError {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stop
 }
 
 func (r *running) block(p Progress) {
@@ -105,6 +115,7 @@ func (r *running) block(p Progress) {
 	r.mu.Lock()
 	r.last = p
 	stop := r.watch.Observe(r.job.Clock.Now(), p)
+	r.note(stop)
 	r.mu.Unlock()
 	if stop != nil {
 		r.cancel(stop)
@@ -119,12 +130,36 @@ func (r *running) block(p Progress) {
 	}
 }
 
-// guard ends the process when its deadline passes, also while it says nothing.
+// note keeps the first limit that was passed; the lock is held.
+func (r *running) note(stop *StopError) {
+	if r.stop == nil {
+		r.stop = stop
+	}
+}
+
+// sizeEvery is how often the output's size is looked at: ffmpeg may say nothing
+// for minutes while it fills a gap in the timestamps with frames, and the disk.
+const sizeEvery = time.Second
+
+// guard ends the process when its deadline passes or its output grows too large,
+// also while it says nothing.
 func (r *running) guard(ctx context.Context) {
 	for {
 		now := r.job.Clock.Now()
+		size := int64(-1)
+		if r.job.Output != "" {
+			if info, err := os.Stat(r.job.Output); err == nil {
+				size = info.Size()
+			}
+		}
 		r.mu.Lock()
-		stop := r.watch.Check(now)
+		p := unknownProgress()
+		p.TotalSize = size
+		stop := r.watch.Observe(now, p)
+		if stop == nil {
+			stop = r.watch.Check(now)
+		}
+		r.note(stop)
 		deadline := r.watch.Deadline()
 		r.mu.Unlock()
 		if stop != nil {
@@ -135,10 +170,15 @@ func (r *running) guard(ctx context.Context) {
 		if !deadline.IsZero() {
 			due = r.job.Clock.After(deadline.Sub(now))
 		}
+		var look <-chan time.Time
+		if r.job.Output != "" && r.job.Limits.MaxSize > 0 {
+			look = r.job.Clock.After(sizeEvery)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-due:
+		case <-look:
 		case <-r.changed:
 		}
 	}

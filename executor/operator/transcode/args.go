@@ -22,6 +22,8 @@ type plan struct {
 	deterministic bool
 	strict        bool
 	threads       int
+	// maxFrames is the most video frames of the output; 0 for no limit.
+	maxFrames int64
 }
 
 // outputSize is the size of the output: the input's after rotation, made to fit
@@ -190,6 +192,13 @@ func (p plan) videoArgs(r rung, s *ffmpeg.Stream) []string {
 	}
 	if v.Codec == "hevc" && (p.profile.container().muxer == "mp4" || p.profile.container().muxer == "mov") {
 		a = append(a, "-tag:v", "hvc1") // players of Apple's take no other
+	}
+	// Up to 5 ffmpeg looks at nothing else and says nothing while it fills a gap
+	// in the timestamps, so it has to stop by itself; one frame more than is allowed
+	// shows that it would go on. Later ones go on telling, and would end the sound
+	// with the video.
+	if p.maxFrames > 0 && p.version.Major > 0 && p.version.Major < 6 {
+		a = append(a, "-frames:v", strconv.FormatInt(p.maxFrames+1, 10))
 	}
 	// -fps_mode came with 5.1; the defaults of 5 and 7 differ, so it is always said.
 	option := "-fps_mode"

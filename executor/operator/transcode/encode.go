@@ -138,7 +138,7 @@ func (a *attempt) underStrict(fail *dag.TaskError) *dag.TaskError {
 func (a *attempt) plan(src *source) plan {
 	return plan{
 		profile: a.s.profile, source: src.probe, input: src.input.Path, version: a.tool.Version,
-		deterministic: a.s.deterministic, strict: a.s.strict, threads: a.s.threads,
+		deterministic: a.s.deterministic, strict: a.s.strict, threads: a.s.threads, maxFrames: a.maxFrames(src),
 	}
 }
 
@@ -147,21 +147,27 @@ func (a *attempt) job(src *source, args []string, output string, dev *gpu.Device
 	job := ffmpeg.Job{
 		Args: args, Input: src.input.Path, Output: output, Clock: a.t.Clock, Grace: a.op.Grace,
 		Limits: ffmpeg.Limits{
-			Startup: a.s.startup, Stall: a.s.stall, MaxSize: a.s.maxOutputSize, MaxFrames: a.s.maxFrames,
+			Startup: a.s.startup, Stall: a.s.stall, MaxSize: a.s.maxOutputSize, MaxFrames: a.maxFrames(src),
 		},
 	}
 	if job.Limits.MaxSize == 0 {
 		job.Limits.MaxSize = src.input.Size*sizeFactor + sizeReserve
 	}
-	if a.s.profile.Video != nil && job.Limits.MaxFrames == 0 {
-		if v := src.probe.Video(); v.Frames > 0 {
-			job.Limits.MaxFrames = v.Frames*frameFactor + frameReserve
-		}
-	}
 	if dev != nil {
 		job.Env = dev.Env()
 	}
 	return job
+}
+
+// maxFrames is the most video frames of the output; 0 for no limit.
+func (a *attempt) maxFrames(src *source) int64 {
+	if a.s.profile.Video == nil || a.s.maxFrames > 0 {
+		return a.s.maxFrames
+	}
+	if v := src.probe.Video(); v.Frames > 0 {
+		return v.Frames*frameFactor + frameReserve
+	}
+	return 0
 }
 
 // run1 runs ffmpeg once, keeps what it said in the log, and adds what it cost

@@ -58,6 +58,7 @@ func TestMisbehavingFFmpeg(t *testing.T) {
 		"frozen":    {"STALLED", dag.ClassTransient},
 		"silent":    {"STARTUP_TIMEOUT", dag.ClassTransient},
 		"status255": {"FFMPEG_STOPPED", dag.ClassTransient},
+		"swells":    {"OUTPUT_TOO_LARGE", dag.ClassPermanent},
 		"flood":     {"", ""},
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -69,8 +70,11 @@ func TestMisbehavingFFmpeg(t *testing.T) {
 			if mode == "silent" {
 				f.Args["startup_timeout"] = 0.3
 			}
-			if mode == "flood" {
+			if mode == "flood" || mode == "swells" {
 				f.Args["stall_timeout"], f.Args["startup_timeout"] = 60.0, 60.0
+			}
+			if mode == "swells" {
+				f.Args["max_output_size"] = 100_000
 			}
 			out := transcode.New().Run(t.Context(), f.Task)
 			if want.code == "" {

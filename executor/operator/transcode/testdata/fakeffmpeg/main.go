@@ -45,6 +45,9 @@ func main() {
 		signal.Ignore(syscall.SIGTERM)
 		write(args, []byte("half"))
 		hang()
+	case "swells": // fills the disk and says nothing
+		write(args, make([]byte, 200_000))
+		hang()
 	case "status255":
 		os.Exit(255)
 	case "flood": // much more on stderr than a pipe holds, then the real work
