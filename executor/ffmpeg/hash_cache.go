@@ -47,10 +47,25 @@ func (c *HashCache) ReadInput(ctx context.Context, path string) (Input, error) {
 	if c == nil {
 		return ReadInput(ctx, path)
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return ReadInput(ctx, path) // which says why
+	}
+	return c.ReadSeen(ctx, path, info)
+}
+
+// ReadSeen is ReadInput for a file that the caller has just looked at.
+func (c *HashCache) ReadSeen(ctx context.Context, path string, info os.FileInfo) (Input, error) {
+	if c == nil {
+		return ReadInput(ctx, path)
+	}
 	if ctx.Err() != nil {
 		return Input{}, context.Cause(ctx)
 	}
-	before, ok := identify(path)
+	before, ok := identity{}, false
+	if info.Mode().IsRegular() {
+		before, ok = identityOf(info)
+	}
 	if ok {
 		if in, hit := c.get(before); hit {
 			in.Path = path
@@ -114,8 +129,13 @@ type Detector struct {
 type detected struct {
 	version Version
 	id      [2]identity
-	at      time.Time
+	at      time.Time // when it was asked
+	seen    time.Time // when the files were looked at
 }
+
+// seenFor is how long the programs' files are taken for what they were: thousands
+// of assets that are done come by in that time.
+const seenFor = time.Second
 
 // detectMaxAge is how long a version holds: its libraries are files of their
 // own and may be replaced under it.
@@ -131,25 +151,35 @@ func (d *Detector) Detect(ctx context.Context, ffmpeg, ffprobe, marker string) (
 		clock = dag.SystemClock{}
 	}
 	key := ffmpeg + "\x00" + ffprobe
+	now := clock.Now()
+	d.mu.Lock()
+	k, hit := d.known[key]
+	d.mu.Unlock()
+	hit = hit && now.Sub(k.at) < detectMaxAge
+	known := Tool{FFmpeg: ffmpeg, FFprobe: ffprobe, Version: k.version, Marker: marker}
+	if since := now.Sub(k.seen); hit && since >= 0 && since < seenFor {
+		return known, nil
+	}
 	id, ok := identifyPrograms(ffmpeg, ffprobe)
-	if ok {
-		d.mu.Lock()
-		k, hit := d.known[key]
-		d.mu.Unlock()
-		if hit && k.id == id && clock.Now().Sub(k.at) < detectMaxAge {
-			return Tool{FFmpeg: ffmpeg, FFprobe: ffprobe, Version: k.version, Marker: marker}, nil
-		}
+	if hit && ok && k.id == id {
+		k.seen = now
+		d.keep(key, k)
+		return known, nil
 	}
 	t, err := Detect(ctx, ffmpeg, ffprobe, marker)
 	if err == nil && ok {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.known == nil {
-			d.known = map[string]detected{}
-		}
-		d.known[key] = detected{version: t.Version, id: id, at: clock.Now()}
+		d.keep(key, detected{version: t.Version, id: id, at: now, seen: now})
 	}
 	return t, err
+}
+
+func (d *Detector) keep(key string, k detected) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil {
+		d.known = map[string]detected{}
+	}
+	d.known[key] = k
 }
 
 func identifyPrograms(names ...string) (id [2]identity, ok bool) {

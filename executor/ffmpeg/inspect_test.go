@@ -140,12 +140,14 @@ func TestDetector(t *testing.T) {
 	require.Equal(t, 5, detect("m2").Version.Major)
 	require.Equal(t, 1, starts())
 	write("6.0.1")
+	clock.Advance(time.Second) // the files are looked at once a second
 	require.Equal(t, 6, detect("m1").Version.Major)
 	require.Equal(t, 2, starts())
 	clock.Advance(time.Hour)
 	detect("m1")
 	require.Equal(t, 3, starts())
 	require.NoError(t, os.Remove(program))
+	clock.Advance(time.Second)
 	_, err := d.Detect(t.Context(), program, program, "")
 	require.Equal(t, ffmpeg.CodeFFmpegMissing, codeOf(t, err))
 }

@@ -107,6 +107,18 @@ type wanted struct {
 	assetSHA256, digest, encoder string
 }
 
+// proof is what of a manifest decides whether its output is done, and what the
+// result tells of it: a second run over a catalogue reads thousands.
+type proof struct {
+	SchemaVersion int          `json:"schema_version"`
+	AssetSHA256   string       `json:"asset_sha256"`
+	ProfileDigest string       `json:"profile_digest"`
+	Encoder       string       `json:"encoder"`
+	Output        ManifestFile `json:"output"`
+	DurationS     float64      `json:"duration_s"`
+	DecodeErrors  int          `json:"decode_errors"`
+}
+
 // done tells whether the target holds a proved output; why says what is wrong
 // when it does not, "" when there is nothing at all. The error is the cause of
 // ctx, or one of the file system.
@@ -121,9 +133,13 @@ func (t target) done(ctx context.Context, hashes *ffmpeg.HashCache, w wanted) (m
 	if err != nil {
 		return nil, "", fmt.Errorf("read the manifest: %w", err)
 	}
-	m = &Manifest{}
-	if err := json.Unmarshal(data, m); err != nil {
+	var p proof
+	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, "the manifest cannot be read: " + err.Error(), nil //nolint:nilerr // a manifest that is broken is made anew
+	}
+	m = &Manifest{
+		SchemaVersion: p.SchemaVersion, AssetSHA256: p.AssetSHA256, ProfileDigest: p.ProfileDigest, Encoder: p.Encoder,
+		Output: p.Output, DurationS: p.DurationS, DecodeErrors: p.DecodeErrors,
 	}
 	switch {
 	case m.SchemaVersion != ManifestVersion:
@@ -148,7 +164,7 @@ func (t target) done(ctx context.Context, hashes *ffmpeg.HashCache, w wanted) (m
 	case info.Size() != m.Output.Size:
 		return nil, fmt.Sprintf("the output has %d bytes, its manifest says %d", info.Size(), m.Output.Size), nil
 	}
-	in, err := hashes.ReadInput(ctx, t.output())
+	in, err := hashes.ReadSeen(ctx, t.output(), info)
 	if err != nil {
 		return nil, "", err
 	}

@@ -125,7 +125,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	if a.s.deterministic { // the pieces decide the bytes
 		chunk = a.s.chunk
 	}
-	digest, err := a.s.profile.Digest(a.tool.Version, a.s.deterministic, chunk)
+	digest, err := a.op.profiles.digest(a.s.profile, a.tool.Version, a.s.deterministic, chunk)
 	if err != nil {
 		return nil, err
 	}
