@@ -62,6 +62,8 @@ type LetterFilter struct {
 	Drain string `json:"-"`
 	// ExpiresBy bounds expires_at: not after this instant.
 	ExpiresBy *time.Time `json:"-"`
+	// Lane lists only letters of one lane of a drain; "" for both.
+	Lane DrainLane `json:"-"`
 }
 
 // LetterGroup counts the letters of one fingerprint: one failure, however many
@@ -79,7 +81,7 @@ type LetterGroup struct {
 	First    time.Time            `json:"first_enqueued_at"`
 	Last     time.Time            `json:"last_enqueued_at"`
 	Statuses map[LetterStatus]int `json:"statuses"`
-	// LastID is the id of the newest letter.
+	// LastID is the id of the letter that was sealed last.
 	LastID int64 `json:"last_id"`
 	// Back counts the letters that a replay brought back and that are open again,
 	// BackShare is their share of all.

@@ -2,6 +2,7 @@ package dag
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -111,6 +112,9 @@ type Drain struct {
 	// it are decided.
 	MaxID  int64 `json:"max_id"`
 	Cursor int64 `json:"cursor"`
+	// GPUCursor is Cursor for letters of GPU queues, which are taken side by side
+	// with the others: they go slowly and hold nobody up.
+	GPUCursor int64 `json:"gpu_cursor"`
 	// Total is how many letters the filter found when the drain began, before
 	// Where was asked.
 	Total int `json:"total"`
@@ -178,15 +182,38 @@ type ReplayVerdict struct {
 	Reason   string
 }
 
-// DrainStep is a stretch of a drain: verdicts in the order of the letters' ids.
-type DrainStep struct {
+// DrainLane parts the letters of a drain in two that are taken side by side.
+type DrainLane string
+
+// Lanes: letters of GPU queues, and all others.
+const (
+	LaneOther DrainLane = "other"
+	LaneGPU   DrainLane = "gpu"
+)
+
+// LaneOf is the lane of a queue's letters. Queues for GPU work are told by their
+// names: gpu, and what begins with "gpu.".
+func LaneOf(queue string) DrainLane {
+	if queue == "gpu" || strings.HasPrefix(queue, "gpu.") {
+		return LaneGPU
+	}
+	return LaneOther
+}
+
+// DrainStretch is what a drain has before it in one lane: verdicts in the order
+// of the letters' ids.
+type DrainStretch struct {
 	Verdicts []ReplayVerdict
 	// UpTo is the last letter that was looked at, also when nothing was decided
 	// about it.
 	UpTo int64
-	// Last is set when no letter follows UpTo: the drain is done after it.
+	// Last is set when no letter of the lane follows UpTo.
 	Last bool
 }
+
+// DrainStep is the next step of a drain. It is done after a step with the last
+// stretch of both lanes.
+type DrainStep struct{ Other, GPU DrainStretch }
 
 // DrainWait says what a drain waits for.
 type DrainWait string
@@ -201,7 +228,7 @@ const (
 )
 
 // DrainStepResult says what one step did. What it did not get to stands after
-// Drain.Cursor and is to be given again.
+// the lane's cursor and is to be given again.
 type DrainStepResult struct {
 	// Drain is the drain after the step.
 	Drain Drain

@@ -270,3 +270,28 @@ func TestReplayStopsPausesAndGoesOn(t *testing.T) {
 		require.Equal(t, dag.ErrInvalid, dag.CodeOf(err))
 	}
 }
+
+// A drain that waits for the ends of its letters looks without writing.
+func TestADrainThatWaitsWritesNothing(t *testing.T) {
+	t.Parallel()
+	h := newDeskHouse(t, 3)
+	desk := h.desk(false)
+	ctx, stop := context.WithCancel(t.Context())
+	r := usual()
+	r.MaxInFlight = 1
+	d, err := desk.Begin(ctx, r)
+	require.NoError(t, err)
+	var commits []int64
+	d, err = desk.Run(ctx, d.ID, "cli:ann", func(tick replay.Tick) {
+		if tick.WaitFor == dag.WaitInFlight {
+			commits = append(commits, h.st.DB().Commits())
+		}
+		if len(commits) == 5 {
+			stop()
+		}
+	})
+	require.NoError(t, err)
+	require.Equal(t, []any{dag.DrainStopped, 1}, []any{d.State, d.Replayed})
+	// The first waits after a replay, the second has looked once more; then it only reads.
+	require.Equal(t, []int64{commits[1], commits[1], commits[1]}, commits[2:])
+}

@@ -216,7 +216,7 @@ func (s *session) tellDrain(r drainReport) error {
 		fmt.Fprintf(w, "drain %s paused: %s\nhint: look at what came back; `airlock dlq resume %s` goes on in spite of it\n", r.ID, r.Reason, r.ID)
 		return errReported
 	case dag.DrainStopped:
-		fmt.Fprintf(w, "drain %s stopped at letter %d: `airlock dlq resume %s` goes on\n", r.ID, r.Cursor, r.ID)
+		fmt.Fprintf(w, "drain %s stopped after %s: `airlock dlq resume %s` goes on\n", r.ID, count(r.Sum(), "letter"), r.ID)
 		return errReported
 	case dag.DrainRunning, dag.DrainDone:
 	}

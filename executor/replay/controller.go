@@ -29,6 +29,7 @@ const freshFor = 5 * time.Second
 // database is away, how long it may be away, and between looks at the shares.
 const (
 	pollInFlight = 100 * time.Millisecond
+	pollMost     = time.Second
 	retryFirst   = 200 * time.Millisecond
 	retryMost    = 2 * time.Second
 	patience     = 60 * time.Second
@@ -213,7 +214,10 @@ func (c *Controller) Run(ctx context.Context, id, actor string, tick func(Tick))
 	if err != nil {
 		return d, err
 	}
-	run := &running{c: c, d: d, judge: newJudge(d.MaxReturns, w, c.o.Probes), actor: actor, tick: tick, looked: d.Cursor}
+	run := &running{c: c, d: d, judge: newJudge(d.MaxReturns, w, c.o.Probes), actor: actor, tick: tick}
+	for _, l := range run.lanes() {
+		l.reread(&run.d)
+	}
 	for run.d.State == dag.DrainRunning {
 		if ctx.Err() != nil {
 			return run.stop(ctx)
@@ -237,177 +241,6 @@ func (c *Controller) Run(ctx context.Context, id, actor string, tick func(Tick))
 		}
 	}
 	return run.d, nil
-}
-
-// running is one process' work on a drain.
-type running struct {
-	c     *Controller
-	d     dag.Drain
-	judge *judge
-	actor string
-	tick  func(Tick)
-
-	todo   []dag.ReplayVerdict
-	judged time.Time
-	looked int64 // the last letter that was read
-	last   bool  // none follows it
-
-	failing int
-	away    time.Time // since when the database is away
-	shared  time.Time // when the shares were looked at
-}
-
-// step reads letters where none are at hand, and carries out what the pace
-// allows. It says how long to wait before the next.
-func (r *running) step(ctx context.Context) (time.Duration, error) {
-	now := r.c.o.Clock.Now()
-	if len(r.todo) > 0 && now.Sub(r.judged) > freshFor {
-		r.reread()
-	}
-	if len(r.todo) == 0 && !r.last {
-		if err := r.read(ctx); err != nil {
-			return 0, err
-		}
-	}
-	// The step itself is not cut off: a letter in hand is finished.
-	res, err := r.c.o.Store.DrainStep(context.WithoutCancel(ctx), r.d.ID,
-		dag.DrainStep{Verdicts: r.todo, UpTo: r.looked, Last: r.last}, r.actor)
-	if err != nil {
-		r.reread()
-		return 0, err
-	}
-	r.d = res.Drain
-	for len(r.todo) > 0 && r.todo[0].Case.Letter.ID <= r.d.Cursor {
-		r.todo = r.todo[1:]
-	}
-	if r.d.Cursor > r.looked { // another process is ahead
-		r.reread()
-	}
-	r.tell(res)
-	if r.d.State == dag.DrainRunning {
-		if err := r.shares(ctx); err != nil {
-			return 0, err
-		}
-	}
-	switch {
-	case r.d.State != dag.DrainRunning || res.WaitFor == dag.WaitNone:
-		return 0, nil
-	case res.Wait > 0:
-		return min(res.Wait, time.Second), nil // another process may end the drain
-	default:
-		return pollInFlight, nil
-	}
-}
-
-// reread drops the verdicts at hand: they are made again from the cursor on.
-func (r *running) reread() {
-	r.todo, r.last, r.looked = nil, false, r.d.Cursor
-}
-
-// read reads and judges the next page.
-func (r *running) read(ctx context.Context) error {
-	f := r.d.Filter
-	f.After, f.UpTo, f.Limit = r.looked, r.d.MaxID, pageSize
-	if r.d.Rate > 0 {
-		f.Limit = min(pageSize, max(minPageSize, int(2*r.d.Rate)))
-	}
-	if r.d.MaxID == 0 { // nothing was found when it began
-		r.last = true
-		return nil
-	}
-	page, err := r.c.o.Store.ReplayPage(ctx, f, r.d.ID)
-	if err != nil {
-		return err
-	}
-	looked := r.d.MaxID
-	if len(page) > 0 {
-		looked = page[len(page)-1].Letter.ID
-	}
-	last := len(page) < f.Limit
-	r.judge.forget() // of the pages before only what was carried out counts, and that stands in the tables
-	verdicts, err := r.judge.page(ctx, page)
-	if err != nil {
-		return err
-	}
-	r.todo, r.last, r.looked, r.judged = verdicts, last, looked, r.c.o.Clock.Now()
-	return nil
-}
-
-func (r *running) tell(res dag.DrainStepResult) {
-	if o := r.c.o.Observer; o != nil {
-		for d, n := range map[dag.ReplayDecision]int{
-			dag.DecisionReplayed: res.Decided.Replayed, dag.DecisionDropDuplicate: res.Decided.DropDuplicate, dag.DecisionQuarantine: res.Decided.Quarantine,
-			dag.DecisionDeferred: res.Decided.Deferred, dag.DecisionRejected: res.Decided.Rejected,
-		} {
-			if n > 0 {
-				o.Decided(d, n)
-			}
-		}
-	}
-	if r.tick != nil {
-		r.tick(Tick{Drain: res.Drain, Decided: res.Decided, WaitFor: res.WaitFor})
-	}
-}
-
-// shares pauses the drain when too much of what it replayed comes back, or too
-// much of what it selects is poison.
-func (r *running) shares(ctx context.Context) error {
-	now := r.c.o.Clock.Now()
-	if r.d.PauseShare >= 1 || now.Sub(r.shared) < shareEvery {
-		return nil
-	}
-	r.shared = now
-	ends, err := r.c.o.Store.DrainOutcome(ctx, r.d.ID)
-	if err != nil {
-		return err
-	}
-	reason := ""
-	selected := r.d.Sum() // a condition's share of the total is not known before the end
-	if r.d.Where == "" {
-		selected = max(selected, r.d.Total)
-		if r.d.Limit > 0 {
-			selected = min(selected, r.d.Limit)
-		}
-	}
-	switch n := ends.Resolved + ends.Back; {
-	case n >= shareSample && float64(ends.Back) > r.d.PauseShare*float64(n):
-		reason = fmt.Sprintf("%d of %d letters that ended came back: the fault does not look fixed", ends.Back, n)
-	case r.d.Sum() >= shareSample && float64(r.d.Quarantine) > r.d.PauseShare*float64(selected):
-		reason = fmt.Sprintf("%d of %d letters are poison: the fault does not look fixed", r.d.Quarantine, selected)
-	default:
-		return nil
-	}
-	r.d, err = r.c.o.Store.SetDrainState(ctx, r.d.ID, dag.DrainPaused, reason)
-	return err
-}
-
-// stop marks the drain as stopped: a person ended this process.
-func (r *running) stop(ctx context.Context) (dag.Drain, error) {
-	d, err := r.c.o.Store.SetDrainState(context.WithoutCancel(ctx), r.d.ID, dag.DrainStopped, "stopped by "+r.actor)
-	if err != nil {
-		return r.d, err
-	}
-	return d, nil
-}
-
-// trouble says how long to wait after an error, or gives it back when waiting
-// does not help.
-func (r *running) trouble(err error) (time.Duration, error) {
-	var told *dag.Error
-	if errors.As(err, &told) && told.Code != dag.ErrInternal {
-		return 0, err
-	}
-	now := r.c.o.Clock.Now()
-	if r.away.IsZero() {
-		r.away = now
-	}
-	if now.Sub(r.away) > patience {
-		return 0, &dag.Error{
-			Code: dag.ErrInternal, Op: "drain " + r.d.ID, Err: err, Hint: "nothing is lost: airlock dlq resume " + r.d.ID + " goes on where it is",
-		}
-	}
-	r.failing++
-	return min(retryFirst<<min(r.failing-1, 5), retryMost), nil
 }
 
 // Resume makes a paused or stopped drain running again. Whoever resumes one that

@@ -88,8 +88,19 @@ func (j *judge) one(c *dag.ReplayCase, f Facts) (Verdict, error) {
 	return Verdict{Decision: dag.DecisionReplayed}, nil
 }
 
-// forget lets go of the effects of earlier pages.
-func (j *judge) forget() { clear(j.sent) }
+// forget lets go of the effects of earlier pages, but of those that are still to
+// be carried out.
+func (j *judge) forget(pending ...[]dag.ReplayVerdict) {
+	clear(j.sent)
+	for _, list := range pending {
+		for i := range list {
+			if list[i].Decision == dag.DecisionReplayed {
+				l := &list[i].Case.Letter
+				j.sent[l.IdempotencyKey] = l.ID
+			}
+		}
+	}
+}
 
 func (j *judge) onItsWay(c *dag.ReplayCase) int64 {
 	if other := j.sent[c.Letter.IdempotencyKey]; other != 0 && other != c.Letter.ID {

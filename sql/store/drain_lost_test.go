@@ -40,7 +40,10 @@ func TestDrainStepAfterALostCommit(t *testing.T) {
 			page, err := direct.ReplayPage(t.Context(), dag.LetterFilter{Limit: 1, UpTo: d.MaxID}, id)
 			require.NoError(t, err)
 			require.Len(t, page, 1)
-			step := dag.DrainStep{Verdicts: []dag.ReplayVerdict{{Case: page[0], Decision: dag.DecisionReplayed}}, UpTo: page[0].Letter.ID, Last: true}
+			step := dag.DrainStep{
+				Other: dag.DrainStretch{Verdicts: []dag.ReplayVerdict{{Case: page[0], Decision: dag.DecisionReplayed}}, UpTo: page[0].Letter.ID, Last: true},
+				GPU:   dag.DrainStretch{UpTo: page[0].Letter.ID, Last: true},
+			}
 			u, err := url.Parse(server.DSN)
 			require.NoError(t, err)
 			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)

@@ -45,6 +45,12 @@ func (r *caseRow) unreadable() string {
 // Nothing is locked: the step that carries a decision out looks again.
 func (s *Store) ReplayPage(ctx context.Context, f dag.LetterFilter, drain string) ([]dag.ReplayCase, error) {
 	f = drainFilter(f)
+	if f.Lane == dag.LaneGPU && len(f.IDs) == 0 {
+		// Most have no GPU: that is known without a look at all letters.
+		if there, err := s.finds(ctx, "SELECT id FROM dead_letter_tally WHERE "+gpuQueues+" LIMIT 1"); err != nil || !there {
+			return nil, s.explain("read dead letters", err)
+		}
+	}
 	c := letterCondition(f)
 	var rows []caseRow
 	if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+letterColumns+", payload, task_instance_id, fence, payload_edit FROM dead_letter"+

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"reflect"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -48,29 +46,14 @@ func (t *tx) drainStep(ctx context.Context, id string, step dag.DrainStep, actor
 	if err != nil || d.State != dag.DrainRunning {
 		return out, err
 	}
-	todo := step.Verdicts
-	for len(todo) > 0 && todo[0].Case.Letter.ID <= d.Cursor {
-		todo = todo[1:]
-	}
-	p := pace{t: t, d: &d}
-	n := 0
-	for n < len(todo) {
-		if d.Limit > 0 && d.Sum()+n >= d.Limit {
-			break
-		}
-		if todo[n].Decision == dag.DecisionReplayed {
-			allowed, err := p.allow(ctx, todo[n].Case.Letter.Queue)
-			if err != nil {
-				return out, err
-			}
-			if !allowed {
-				break
-			}
-		}
-		n++
+	before := d
+	lanes := []*lane{{stretch: step.Other, cursor: &d.Cursor}, {stretch: step.GPU, cursor: &d.GPUCursor}}
+	chosen, p, err := t.choose(ctx, &d, lanes)
+	if err != nil {
+		return out, err
 	}
 	out.WaitFor, out.Wait = p.wait, p.until.Sub(t.now)
-	decided, err := t.decide(ctx, &d, todo[:n], actor)
+	decided, err := t.decide(ctx, &d, chosen, actor)
 	if err != nil {
 		return out, err
 	}
@@ -78,22 +61,21 @@ func (t *tx) drainStep(ctx context.Context, id string, step dag.DrainStep, actor
 		out.Decided.Add(decided[i].Decision)
 		d.Add(decided[i].Decision)
 	}
-	switch {
-	case n < len(todo):
-		if n > 0 {
-			d.Cursor = todo[n-1].Case.Letter.ID
-		}
-	default:
-		d.Cursor = max(d.Cursor, step.UpTo)
+	for _, l := range lanes {
+		l.moveCursor()
 	}
-	if d.State == dag.DrainRunning && (n == len(todo) && step.Last || d.Limit > 0 && d.Sum() >= d.Limit) {
+	over := lanes[0].over() && lanes[1].over()
+	if d.State == dag.DrainRunning && (over || d.Limit > 0 && d.Sum() >= d.Limit) {
 		d.State, d.EndedAt, out.WaitFor, out.Wait = dag.DrainDone, &t.now, dag.WaitNone, 0
+	}
+	if reflect.DeepEqual(before, d) {
+		return out, nil // it waits: nothing is written, and the commit costs nothing
 	}
 	d.UpdatedAt = t.now
 	out.Drain = d
-	_, err = t.exec(ctx, `UPDATE replay_drain SET state = ?, reason = ?, canary_passed = ?, cursor_id = ?, replayed = ?, drop_duplicate = ?, quarantine = ?,
- deferred = ?, rejected = ?, next_at = ?, updated_at = ?, ended_at = ? WHERE id = ?`,
-		string(d.State), d.Reason, boolInt(d.CanaryPassed), d.Cursor, d.Replayed, d.DropDuplicate, d.Quarantine, d.Deferred, d.Rejected,
+	_, err = t.exec(ctx, `UPDATE replay_drain SET state = ?, reason = ?, canary_passed = ?, cursor_id = ?, gpu_cursor_id = ?, replayed = ?, drop_duplicate = ?,
+ quarantine = ?, deferred = ?, rejected = ?, next_at = ?, updated_at = ?, ended_at = ? WHERE id = ?`,
+		string(d.State), d.Reason, boolInt(d.CanaryPassed), d.Cursor, d.GPUCursor, d.Replayed, d.DropDuplicate, d.Quarantine, d.Deferred, d.Rejected,
 		dialect.StampPtr(d.NextAt), t.at, dialect.StampPtr(d.EndedAt), id)
 	return out, err
 }
@@ -345,112 +327,4 @@ func (t *tx) overlay(ctx context.Context, id int64, edit json.RawMessage) error 
 	}
 	_, err = t.exec(ctx, "UPDATE task_instance SET payload = ? WHERE id = ?", string(text), id)
 	return err
-}
-
-// pace tells how many letters a drain may replay now. It counts what is asked
-// as done.
-type pace struct {
-	t     *tx
-	d     *dag.Drain
-	wait  dag.DrainWait
-	until time.Time
-
-	counted       bool
-	inFlight, gpu int
-	canaryLooked  bool
-	replayed      int // in this step
-}
-
-// gpuQueue tells whether a queue holds work for GPUs, by its name.
-func gpuQueue(queue string) bool { return queue == "gpu" || strings.HasPrefix(queue, "gpu.") }
-
-// allow asks for one replay. When it is refused, wait and until say why and for
-// how long.
-func (p *pace) allow(ctx context.Context, queue string) (bool, error) {
-	refuse := func(w dag.DrainWait, until time.Time) (bool, error) {
-		p.wait, p.until = w, until
-		return false, nil
-	}
-	if p.d.SlowUntil != nil && p.d.SlowUntil.After(p.t.now) {
-		return refuse(dag.WaitSlow, *p.d.SlowUntil)
-	}
-	if p.d.Canary > 0 && !p.d.CanaryPassed && p.d.Replayed+p.replayed >= p.d.Canary {
-		passed, err := p.canary(ctx)
-		if err != nil || !passed {
-			p.wait, p.until = dag.WaitCanary, p.t.now
-			return false, err
-		}
-	}
-	single := gpuQueue(queue) && p.d.MaxInFlight == 0
-	if single || p.d.MaxInFlight > 0 {
-		if err := p.count(ctx); err != nil {
-			return false, err
-		}
-		if p.d.MaxInFlight > 0 && p.inFlight >= p.d.MaxInFlight || single && p.gpu >= 1 {
-			return refuse(dag.WaitInFlight, p.t.now)
-		}
-	}
-	if p.d.Rate > 0 {
-		every := time.Duration(math.Ceil(1e6/p.d.Rate)) * time.Microsecond // rounded so that the rate is never higher
-		at := p.t.now
-		if p.d.NextAt != nil {
-			if first := p.d.NextAt.Add(-time.Duration(max(0, p.d.Burst-1)) * every); first.After(p.t.now) {
-				return refuse(dag.WaitRate, first)
-			}
-			if p.d.NextAt.After(at) {
-				at = *p.d.NextAt
-			}
-		}
-		next := at.Add(every)
-		p.d.NextAt = &next
-	}
-	p.replayed++
-	p.inFlight++
-	if gpuQueue(queue) {
-		p.gpu++
-	}
-	return true, nil
-}
-
-// count looks how many of the drain's letters are on their way.
-func (p *pace) count(ctx context.Context) error {
-	if p.counted {
-		return nil
-	}
-	p.counted = true
-	var rows []struct {
-		Queue string `db:"queue"`
-		N     int    `db:"n"`
-	}
-	if err := p.t.SelectContext(ctx, &rows, `SELECT l.queue, COUNT(*) AS n FROM dead_letter_audit a JOIN dead_letter l ON l.id = a.dead_letter_id
- WHERE a.drain_id = ? AND a.outcome = 'in_flight' GROUP BY l.queue`, p.d.ID); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		p.inFlight += r.N
-		if gpuQueue(r.Queue) {
-			p.gpu += r.N
-		}
-	}
-	return nil
-}
-
-// canary looks at the ends of the first letters: when all are there and good,
-// the drain goes on; when one came back it is paused.
-func (p *pace) canary(ctx context.Context) (bool, error) {
-	if p.replayed > 0 || p.canaryLooked { // those of this step cannot have ended
-		return false, nil
-	}
-	p.canaryLooked = true
-	ends, err := drainOutcome(ctx, p.t, p.d.ID)
-	if err != nil || ends.InFlight > 0 {
-		return false, err
-	}
-	if ends.Back > 0 {
-		p.d.State = dag.DrainPaused
-		p.d.Reason = fmt.Sprintf("%d of %d canary letters came back: the fault does not look fixed", ends.Back, ends.Back+ends.Resolved)
-		return false, nil
-	}
-	p.d.CanaryPassed = true
-	return true, nil
 }

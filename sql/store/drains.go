@@ -14,7 +14,8 @@ import (
 
 // drainColumns are the columns of drainRow.
 const drainColumns = `id, state, reason, filter, where_expr, rate, burst, max_in_flight, max_letters, canary, canary_passed, max_returns, pause_share,
- max_id, cursor_id, total, replayed, drop_duplicate, quarantine, deferred, rejected, next_at, slow_until, actor, created_at, updated_at, ended_at`
+ max_id, cursor_id, gpu_cursor_id, total, replayed, drop_duplicate, quarantine, deferred, rejected, next_at,
+ (SELECT rest_until FROM replay_drain_rest WHERE drain_id = replay_drain.id) AS slow_until, actor, created_at, updated_at, ended_at`
 
 type drainRow struct {
 	ID            string       `db:"id"`
@@ -32,6 +33,7 @@ type drainRow struct {
 	PauseShare    float64      `db:"pause_share"`
 	MaxID         int64        `db:"max_id"`
 	Cursor        int64        `db:"cursor_id"`
+	GPUCursor     int64        `db:"gpu_cursor_id"`
 	Total         int          `db:"total"`
 	Replayed      int          `db:"replayed"`
 	DropDuplicate int          `db:"drop_duplicate"`
@@ -50,7 +52,7 @@ func (r drainRow) model() (dag.Drain, error) {
 	d := dag.Drain{
 		ID: r.ID, State: dag.DrainState(r.State), Reason: r.Reason, Where: r.Where, Rate: r.Rate, Burst: r.Burst, MaxInFlight: r.MaxInFlight,
 		Limit: r.Limit, Canary: r.Canary, CanaryPassed: r.CanaryPassed, MaxReturns: r.MaxReturns, PauseShare: r.PauseShare,
-		MaxID: r.MaxID, Cursor: r.Cursor, Total: r.Total,
+		MaxID: r.MaxID, Cursor: r.Cursor, GPUCursor: r.GPUCursor, Total: r.Total,
 		DrainCounts: dag.DrainCounts{
 			Replayed: r.Replayed, DropDuplicate: r.DropDuplicate, Quarantine: r.Quarantine, Deferred: r.Deferred, Rejected: r.Rejected,
 		},
@@ -84,10 +86,12 @@ func (s *Store) NewDrain(ctx context.Context, d dag.Drain) (dag.Drain, error) {
 		if d.MaxID, d.Total, err = s.drainBounds(ctx, t, d.Filter); err != nil {
 			return err
 		}
-		d.State, d.Cursor, d.DrainCounts, d.CreatedAt, d.UpdatedAt = dag.DrainRunning, 0, dag.DrainCounts{}, t.now, t.now
-		_, err = t.exec(ctx, "INSERT INTO replay_drain ("+drainColumns+") VALUES ("+dialect.Marks(27)+")",
+		d.State, d.Cursor, d.GPUCursor, d.DrainCounts, d.CreatedAt, d.UpdatedAt = dag.DrainRunning, 0, 0, dag.DrainCounts{}, t.now, t.now
+		_, err = t.exec(ctx, `INSERT INTO replay_drain (id, state, reason, filter, where_expr, rate, burst, max_in_flight, max_letters, canary, canary_passed,
+ max_returns, pause_share, max_id, cursor_id, gpu_cursor_id, total, replayed, drop_duplicate, quarantine, deferred, rejected, actor, created_at, updated_at)
+ VALUES (`+dialect.Marks(14)+", 0, 0, ?, 0, 0, 0, 0, 0, ?, ?, ?)",
 			short(d.ID, 64), string(d.State), "", string(filter), clean(d.Where), d.Rate, max(1, d.Burst), d.MaxInFlight, d.Limit, d.Canary,
-			boolInt(d.CanaryPassed), d.MaxReturns, d.PauseShare, d.MaxID, 0, d.Total, 0, 0, 0, 0, 0, nil, nil, short(d.Actor, 250), t.at, t.at, nil)
+			boolInt(d.CanaryPassed), d.MaxReturns, d.PauseShare, d.MaxID, d.Total, short(d.Actor, 250), t.at, t.at)
 		return err
 	})
 	return d, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -67,12 +68,43 @@ func (s *Store) countGroups(ctx context.Context, f dag.LetterFilter) ([]dag.Lett
 		}
 	}
 	out := sortedGroups(groups, f.Limit)
+	if err := s.newestOf(ctx, f, out); err != nil {
+		return nil, err
+	}
 	return out, s.fillGroups(ctx, out)
+}
+
+// newestOf finds the letter of each group that was sealed last: one that came
+// back is newer than those that were sealed for the first time after it.
+func (s *Store) newestOf(ctx context.Context, f dag.LetterFilter, groups []dag.LetterGroup) error {
+	at := make(map[string]int, len(groups))
+	for i := range groups {
+		at[groups[i].Fingerprint] = i
+	}
+	for part := range slices.Chunk(groups, 100) {
+		c := letterCondition(f)
+		var newest condition
+		for _, g := range part {
+			newest.add("(fingerprint = ? AND enqueued_at = ?)", g.Fingerprint, dialect.Stamp(g.Last))
+		}
+		c.add("("+strings.Join(newest.parts, " OR ")+")", newest.args...)
+		var rows []struct {
+			Fingerprint string `db:"fingerprint"`
+			ID          int64  `db:"id"`
+		}
+		if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT fingerprint, MAX(id) AS id FROM dead_letter"+c.where()+" GROUP BY fingerprint", c.args...); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			groups[at[r.Fingerprint]].LastID = r.ID
+		}
+	}
+	return nil
 }
 
 // tallyGroups makes groups of the tally; false when it cannot answer.
 func (s *Store) tallyGroups(ctx context.Context, f dag.LetterFilter) ([]dag.LetterGroup, bool, error) {
-	if f.RunID != "" || f.Since != nil || f.Until != nil || len(f.IDs) > 0 || f.After > 0 || f.UpTo > 0 || f.Drain != "" || f.ExpiresBy != nil {
+	if f.RunID != "" || f.Since != nil || f.Until != nil || len(f.IDs) > 0 || f.After > 0 || f.UpTo > 0 || f.Drain != "" || f.ExpiresBy != nil || f.Lane != "" {
 		return nil, false, nil
 	}
 	lines, err := s.tallyLines(ctx, s.db.Reader())

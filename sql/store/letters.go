@@ -70,6 +70,9 @@ func (r letterRow) model() dag.DeadLetter {
 	return l
 }
 
+// gpuQueues is dag.LaneOf as a condition; '/' is the character after '.'.
+const gpuQueues = "(queue = 'gpu' OR (queue >= 'gpu.' AND queue < 'gpu/'))"
+
 func letterCondition(f dag.LetterFilter) condition {
 	var c condition
 	c.eq("dag_id", f.DagID)
@@ -103,6 +106,13 @@ func letterCondition(f dag.LetterFilter) condition {
 	}
 	if f.ExpiresBy != nil {
 		c.add("expires_at <= ?", dialect.Stamp(*f.ExpiresBy))
+	}
+	switch f.Lane {
+	case dag.LaneGPU:
+		c.add(gpuQueues)
+	case dag.LaneOther:
+		c.add("NOT " + gpuQueues)
+	default:
 	}
 	return c
 }

@@ -164,28 +164,40 @@ func (t *tx) resealAll(ctx context.Context, list []letterInsert) ([]letterInsert
 }
 
 // slowDrains lets the drains rest that replay instances whose receiver asked for
-// it, each until the given instant.
+// it, each until the given instant. It writes beside the drain's row, not into
+// it: a step of the drain holds that row and waits for instances, which this
+// transaction holds.
 func (t *tx) slowDrains(ctx context.Context, until map[int64]time.Time) error {
-	ids := make([]int64, 0, len(until))
-	for id := range until {
-		ids = append(ids, id)
+	if len(until) == 0 {
+		return nil
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		var drains []string
-		if err := t.SelectContext(ctx, &drains, "SELECT drain_id FROM dead_letter WHERE task_instance_id = ? AND status = 'replaying' AND drain_id IS NOT NULL",
-			id); err != nil {
+	letters, err := t.drainsOf(ctx, slices.Collect(maps.Keys(until)))
+	if err != nil {
+		return err
+	}
+	rest := map[string]time.Time{}
+	for _, l := range letters {
+		if at := until[l.InstanceID]; l.Drain != nil && at.After(rest[*l.Drain]) {
+			rest[*l.Drain] = at
+		}
+	}
+	for _, drain := range slices.Sorted(maps.Keys(rest)) {
+		at := dialect.Stamp(rest[drain])
+		if _, err := t.exec(ctx, "INSERT INTO replay_drain_rest (drain_id, rest_until) VALUES (?, ?)"+t.s.db.Upsert([]string{"drain_id"}, nil), drain, at); err != nil {
 			return err
 		}
-		for _, drain := range drains {
-			at := dialect.Stamp(until[id])
-			if _, err := t.exec(ctx, "UPDATE replay_drain SET slow_until = ? WHERE id = ? AND (slow_until IS NULL OR slow_until < ?)",
-				at, drain, at); err != nil {
-				return err
-			}
+		if _, err := t.exec(ctx, "UPDATE replay_drain_rest SET rest_until = ? WHERE drain_id = ? AND rest_until < ?", at, drain, at); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// drainsOf reads which drains replay instances.
+func (t *tx) drainsOf(ctx context.Context, instanceIDs []int64) ([]onItsWay, error) {
+	var rows []onItsWay
+	in, args := t.s.among(slices.Sorted(slices.Values(instanceIDs)))
+	return rows, t.SelectContext(ctx, &rows, "SELECT task_instance_id, drain_id FROM dead_letter WHERE task_instance_id IN "+in+" AND status = 'replaying'", args...)
 }
 
 // endReplaysUnrun closes the letters of replays that the scheduler ended without

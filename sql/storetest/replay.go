@@ -46,9 +46,15 @@ func (b *bundle) verdicts(d dag.Drain, decision dag.ReplayDecision) dag.DrainSte
 	f.After, f.UpTo = d.Cursor, d.MaxID
 	page, err := b.s.ReplayPage(b.t.Context(), f, d.ID)
 	require.NoError(b.t, err)
-	step := dag.DrainStep{UpTo: d.MaxID, Last: true}
+	all := dag.DrainStretch{UpTo: d.MaxID, Last: true}
+	step := dag.DrainStep{Other: all, GPU: all}
 	for _, c := range page {
-		step.Verdicts = append(step.Verdicts, dag.ReplayVerdict{Case: c, Decision: decision, Reason: "because"})
+		v := dag.ReplayVerdict{Case: c, Decision: decision, Reason: "because"}
+		if dag.LaneOf(c.Letter.Queue) == dag.LaneGPU {
+			step.GPU.Verdicts = append(step.GPU.Verdicts, v)
+		} else {
+			step.Other.Verdicts = append(step.Other.Verdicts, v)
+		}
 	}
 	return step
 }
@@ -158,12 +164,12 @@ func testDrainDecisions(t *testing.T, b *bundle) {
 	for i, decision := range []dag.ReplayDecision{
 		dag.DecisionDropDuplicate, dag.DecisionQuarantine, dag.DecisionDeferred, dag.DecisionReplayed, dag.DecisionRejected, dag.DecisionReplayed,
 	} {
-		step.Verdicts[i].Decision = decision
+		step.Other.Verdicts[i].Decision = decision
 	}
-	b.behind("UPDATE dead_letter SET return_count = 9 WHERE id = ?", step.Verdicts[3].Case.Letter.ID)
+	b.behind("UPDATE dead_letter SET return_count = 9 WHERE id = ?", step.Other.Verdicts[3].Case.Letter.ID)
 	res := b.step(d, step)
 	require.Equal(t, dag.DrainCounts{DropDuplicate: 1, Quarantine: 1, Deferred: 1, Rejected: 1}, res.Decided, "five at most, one of them passed over")
-	require.Equal(t, step.Verdicts[4].Case.Letter.ID, res.Drain.Cursor)
+	require.Equal(t, step.Other.Verdicts[4].Case.Letter.ID, res.Drain.Cursor)
 	require.Equal(t, dag.DrainRunning, res.Drain.State)
 	res = b.step(d, step)
 	require.Equal(t, dag.DrainCounts{Replayed: 1}, res.Decided)
@@ -212,7 +218,7 @@ func testDrainPace(t *testing.T, b *bundle) {
 	// In flight: one of four on its way, so three more may go.
 	d = b.drain("flight", dag.Drain{MaxInFlight: 2})
 	step = b.verdicts(d, dag.DecisionReplayed)
-	require.Len(t, step.Verdicts, 4)
+	require.Len(t, step.Other.Verdicts, 4)
 	res = b.step(d, step)
 	require.Equal(t, []any{2, dag.WaitInFlight}, []any{res.Decided.Replayed, res.WaitFor})
 	require.Zero(t, b.step(d, step).Decided.Replayed)
@@ -220,7 +226,7 @@ func testDrainPace(t *testing.T, b *bundle) {
 	b.pass()
 	var throttled dag.Result
 	for _, c := range b.claim(100) {
-		if c.RunID == step.Verdicts[0].Case.Letter.RunID {
+		if c.RunID == step.Other.Verdicts[0].Case.Letter.RunID {
 			throttled = b.result(c, dag.StateUpForRetry)
 			throttled.Spent, throttled.SpendTry = dag.BudgetThrottling, false
 			continue
@@ -282,20 +288,67 @@ func testDrainCanary(t *testing.T, b *bundle) {
 	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
 }
 
-// GPU work goes one at a time unless the drain says how many.
+// GPU work goes one at a time unless the drain says how many, and holds up only
+// its own lane.
 func testDrainGPU(t *testing.T, b *bundle) {
 	d := oneDAG("d", "a")
 	d.Tasks[0].Queue = "gpu.transcode"
 	b.sealed(d, 3)
+	b.sealed(oneDAG("e", "a"), 3)
 	drain := b.drain("gpu", dag.Drain{})
 	step := b.verdicts(drain, dag.DecisionReplayed)
 	res := b.step(drain, step)
-	require.Equal(t, []any{1, dag.WaitInFlight}, []any{res.Decided.Replayed, res.WaitFor})
+	require.Equal(t, []any{4, dag.WaitInFlight}, []any{res.Decided.Replayed, res.WaitFor}, "one of the three, and all others behind them")
+	onTheWay := func(queue string) int {
+		return len(b.letters(dag.LetterFilter{Queue: queue, Status: dag.LetterReplaying}))
+	}
+	require.Equal(t, []int{1, 3}, []int{onTheWay("gpu.transcode"), onTheWay(dag.DefaultQueue)})
+	require.Less(t, res.Drain.GPUCursor, res.Drain.Cursor)
 	require.Zero(t, b.step(drain, step).Decided.Replayed)
+	drains, err := b.s.Drains(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, res.Drain.UpdatedAt, drains[0].UpdatedAt, "a step that waits writes nothing")
 	b.finish(succeed)
 	require.Equal(t, 1, b.step(drain, step).Decided.Replayed)
+	b.finish(succeed)
+	res = b.step(drain, step)
+	require.Equal(t, []any{1, dag.DrainDone}, []any{res.Decided.Replayed, res.Drain.State})
+	b.finish(succeed)
+	require.Equal(t, 6, b.count("SELECT COUNT(*) FROM dead_letter_audit WHERE drain_id = 'gpu' AND outcome = 'resolved'"))
+	b.sound()
+
+	// A limit for all leaves a place to the other lane, as long as that has letters.
+	for _, id := range []string{"d", "e"} {
+		_, err := b.s.Clear(t.Context(), dag.ClearRequest{DagID: id, RunID: "r000", Actor: "cli:ann"})
+		require.NoError(t, err)
+	}
+	b.finish(func(dag.Claim) dag.State { return dag.StateFailed })
 	wide := b.drain("wide", dag.Drain{MaxInFlight: 9})
-	require.Equal(t, 1, b.step(wide, b.verdicts(wide, dag.DecisionReplayed)).Decided.Replayed)
+	require.Equal(t, 2, b.step(wide, b.verdicts(wide, dag.DecisionReplayed)).Decided.Replayed)
+}
+
+// Two lanes share a limit: neither takes the last place from the other.
+func testDrainShares(t *testing.T, b *bundle) {
+	d := oneDAG("d", "a")
+	d.Tasks[0].Queue = "gpu"
+	b.sealed(d, 4)
+	b.sealed(oneDAG("e", "a"), 2)
+	drain := b.drain("x", dag.Drain{MaxInFlight: 3})
+	step := b.verdicts(drain, dag.DecisionReplayed)
+	require.Equal(t, 3, b.step(drain, step).Decided.Replayed)
+	for queue, want := range map[string]int{"gpu": 2, dag.DefaultQueue: 1} {
+		require.Len(t, b.letters(dag.LetterFilter{Queue: queue, Status: dag.LetterReplaying}), want, queue)
+	}
+	// Pages read from the lanes have no letter twice, and none is left out.
+	gpu, err := b.s.ReplayPage(t.Context(), dag.LetterFilter{Lane: dag.LaneGPU}, "x")
+	require.NoError(t, err)
+	other, err := b.s.ReplayPage(t.Context(), dag.LetterFilter{Lane: dag.LaneOther}, "x")
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1}, []int{len(gpu), len(other)})
+	b.finish(succeed)
+	require.Equal(t, 3, b.step(drain, step).Decided.Replayed)
+	b.finish(succeed)
+	b.sound()
 }
 
 // Live work goes before replays, which also need a slot of their own pool, and

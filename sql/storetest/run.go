@@ -63,6 +63,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a drain's pace", testDrainPace},
 		{"a drain's canary", testDrainCanary},
 		{"a drain of GPU work", testDrainGPU},
+		{"a drain shares its places between lanes", testDrainShares},
 		{"live work goes before replays", testReplayPriority},
 		{"clear of a replay", testClearOfAReplay},
 		{"a replay runs the newest version", testReplayVersion},
