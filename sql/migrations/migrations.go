@@ -2,7 +2,6 @@ package migrations
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -35,6 +34,8 @@ func Up(ctx context.Context, db *dialect.DB) error {
 	defer unlock()
 	opts := []goose.ProviderOption{
 		goose.WithTableName(TableName), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()),
+		// Files are numbered by what they are for: one may come after a higher number.
+		goose.WithAllowOutofOrder(true),
 	}
 	if locker != nil {
 		opts = append(opts, goose.WithSessionLocker(locker))
@@ -96,7 +97,8 @@ func TooNew(db *dialect.DB, have, want int64) error {
 }
 
 // Version is the schema's version that the database has (0 for an empty
-// database) and the one that this binary brings it to. It changes nothing.
+// database) and the one that this binary brings it to; they are the same only
+// when no file is missing. It changes nothing.
 func Version(ctx context.Context, db *dialect.DB) (have, want int64, err error) {
 	p, err := provider(db, goose.WithTableName(TableName), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -116,11 +118,28 @@ func Version(ctx context.Context, db *dialect.DB) (have, want int64, err error) 
 	if tables == 0 {
 		return 0, want, nil
 	}
-	var v sql.NullInt64
-	if err := db.Reader().GetContext(ctx, &v, "SELECT MAX(version_id) FROM "+TableName); err != nil {
+	var ran []int64
+	if err := db.Reader().SelectContext(ctx, &ran, "SELECT version_id FROM "+TableName+" ORDER BY version_id"); err != nil {
 		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
 	}
-	return v.Int64, want, nil
+	if len(ran) > 0 {
+		have = ran[len(ran)-1]
+	}
+	if have > want {
+		return have, want, nil
+	}
+	// A file may be missing below the newest: then the schema is as old as what
+	// comes before it.
+	for i, source := range sources {
+		if !slices.Contains(ran, source.Version) {
+			have = 0
+			if i > 0 {
+				have = sources[i-1].Version
+			}
+			break
+		}
+	}
+	return have, want, nil
 }
 
 // created matches what a migration makes.

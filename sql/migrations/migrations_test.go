@@ -112,3 +112,22 @@ func TestAnEmptyTableOfFilesIsNoObstacle(t *testing.T) {
 		require.Equal(t, want, have)
 	})
 }
+
+// A file may get a lower number than one that a database has seen already.
+func TestAFileThatCameLaterIsRun(t *testing.T) {
+	t.Parallel()
+	sqltest.Each(t, func(t *testing.T, _, dsn string) {
+		db := sqltest.Open(t, dsn)
+		require.NoError(t, migrations.Up(t.Context(), db))
+		sqltest.Exec(t, dsn, "DROP TABLE media_input;\nDROP TABLE media_input_use;\nDELETE FROM "+migrations.TableName+" WHERE version_id = 5;")
+		have, want, err := migrations.Version(t.Context(), db)
+		require.NoError(t, err)
+		require.Equal(t, int64(4), have, "as old as what comes before the missing file")
+		require.NoError(t, migrations.Up(t.Context(), db))
+		have, _, err = migrations.Version(t.Context(), db)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+		var n int
+		require.NoError(t, db.Reader().Get(&n, "SELECT COUNT(*) FROM media_input"))
+	})
+}

@@ -14,7 +14,8 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// Claim takes up to p.N queued instances, the most urgent first: each becomes
+// Claim takes up to p.N queued instances, the most urgent first and within a
+// priority those whose turn it is: each becomes
 // running under a new fence and a lease, and counts a try. Two claimers never
 // get the same instance: rows are locked as they are found, and rows that
 // others hold are passed over.
@@ -48,6 +49,9 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	return out, nil
 }
 
+// claimOrder is the order of k_claim.
+const claimOrder = " ORDER BY claim_rank, turn, id"
+
 // claim is Claim inside a transaction; known are runs that it has read already.
 func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known []*passRun) ([]dag.Claim, error) {
 	var c condition
@@ -57,7 +61,7 @@ func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known []*passRun) ([]
 		c.add("dag_run_id = ?", p.OnlyRun)
 	}
 	rows, err := instances(ctx, t, claimColumns, "task_instance"+t.force("k_claim"), c.where()+
-		" ORDER BY claim_rank, id LIMIT ?"+t.s.db.SkipLocked(), append(c.args, p.N)...)
+		claimOrder+" LIMIT ?"+t.s.db.SkipLocked(), append(c.args, p.N)...)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

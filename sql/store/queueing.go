@@ -30,12 +30,16 @@ type candidate struct {
 	Replaying   bool         `db:"replaying"`
 	LogicalDate dialect.Time `db:"logical_date"`
 	RunAfter    dialect.Time `db:"run_after"`
+	// arrives is set for one that did not wait before; it gets a turn then.
+	arrives bool
+	turn    int64
 }
 
 func newCandidate(run *dag.Run, ti *dag.TaskInstance, from dag.State) candidate {
 	c := candidate{
 		ID: ti.ID, RunID: run.ID, DagID: run.DagID, TaskID: ti.TaskID, MapIndex: ti.MapIndex, From: string(from),
 		Pool: ti.Pool, PoolSlots: ti.PoolSlots, Priority: ti.PriorityWeight, VersionID: run.VersionID, Replaying: ti.Replaying, RunAfter: dialect.At(run.RunAfter),
+		arrives: from != dag.StateScheduled,
 	}
 	if run.LogicalDate != nil {
 		c.LogicalDate = dialect.At(*run.LogicalDate)
@@ -61,7 +65,8 @@ func byUrgency(a, b candidate) int {
 }
 
 // queue gives slots to what is ready and to what waits, in the order of their
-// urgency; what gets none is or stays scheduled. It locks all pools, so that
+// urgency, and within a priority fairly between DAGs; what gets none is or
+// stays scheduled. It locks all pools, so that
 // only one transaction hands out slots at a time, and is therefore the last
 // step of a pass.
 //
@@ -83,7 +88,7 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	var waiting []candidate
 	if !waits && onlyPoolsLimit(runs, ready) {
 		err = t.countPools(ctx, l, pools)
-	} else if err = t.countAll(ctx, l, pools); err == nil {
+	} else if err = t.countAll(ctx, l, pools, len(ready) > 0); err == nil {
 		waiting, err = t.waiting(ctx, l, onlyRun)
 	}
 	if err != nil {
@@ -100,26 +105,30 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 		}
 	}
 	slices.SortFunc(list, byUrgency)
-	groups := map[change][]int64{}
+	l.giveTurns(list)
+	groups := map[change][]candidate{}
 	queued := 0
 	var never []dag.NeverFit
-	for i := range list {
-		c := &list[i]
+	err = l.fairly(list, func(c candidate) error {
 		def, err := t.s.version(ctx, t, c.VersionID)
 		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
-			return 0, nil, err
+			return err
 		}
-		if n, yes := l.neverFits(c); yes && !slices.Contains(never, n) {
+		if n, yes := l.neverFits(&c); yes && !slices.Contains(never, n) {
 			never = append(never, n)
 		}
 		to := dag.StateScheduled
-		if l.take(c, def) {
+		if l.take(&c, def) {
 			to = dag.StateQueued
 			queued++
 		}
 		if from := dag.State(c.From); from != to {
-			groups[change{from, to}] = append(groups[change{from, to}], c.ID)
+			groups[change{from, to}] = append(groups[change{from, to}], c)
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
 	}
 	return queued, never, t.writeQueued(ctx, groups)
 }
@@ -131,23 +140,23 @@ func (t *tx) anyWaits(ctx context.Context) (bool, error) {
 	return len(one) > 0, err
 }
 
-func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
+func (t *tx) writeQueued(ctx context.Context, groups map[change][]candidate) error {
 	order := make([]change, 0, len(groups))
 	for c := range groups {
 		order = append(order, c)
 	}
 	slices.SortFunc(order, func(a, b change) int { return strings.Compare(string(a.from+" "+a.to), string(b.from+" "+b.to)) })
 	for _, c := range order {
-		slices.Sort(groups[c])
+		slices.SortFunc(groups[c], func(a, b candidate) int { return cmp.Compare(a.ID, b.ID) })
 		set, args := "state = ?, updated_at = ?, scheduled_at = COALESCE(scheduled_at, ?)", []any{string(c.to), t.at, t.at}
 		if c.to == dag.StateQueued {
 			set += ", queued_at = ?"
 			args = append(args, t.at)
 		}
 		for part := range slices.Chunk(groups[c], chunk) {
-			in, ids := t.s.among(part)
-			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN "+in+" AND state = ?",
-				slices.Concat(args, ids, []any{string(c.from)})...); err != nil {
+			turn, turnArgs, which, whichArgs := t.byTurn(part)
+			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+turn+which+" AND state = ?",
+				slices.Concat(args, turnArgs, whichArgs, []any{string(c.from)})...); err != nil {
 				return err
 			}
 		}
@@ -156,7 +165,7 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]int64) error {
 }
 
 // waiting lists instances in state scheduled of running runs of unpaused DAGs,
-// most urgent first, without those whose pool or run has nothing open, and
+// most urgent first and within a priority those whose turn it is, without those whose pool or run has nothing open, and
 // without those that their pool can never hold: they would stand in the way of
 // what can run.
 func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate, error) {
@@ -182,6 +191,6 @@ func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate,
 	var rows []candidate
 	err = t.SelectContext(ctx, &rows, `SELECT ti.id, ti.dag_run_id, ti.dag_id, ti.task_id, ti.map_index, ti.state, ti.pool, ti.pool_slots,
  ti.priority_weight, ti.dag_version_id, ti.replaying, r.logical_date, r.run_after FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id`+
-		c.where()+" ORDER BY ti.claim_rank, ti.id"+limit(maxWaiting, maxWaiting), c.args...)
+		c.where()+" ORDER BY ti.claim_rank, ti.turn, ti.id"+limit(maxWaiting, maxWaiting), c.args...)
 	return rows, err
 }

@@ -16,6 +16,7 @@ type slots struct {
 	runTasks map[runTask]int
 	dagTasks map[dagTask]int
 	versions map[int64]int64 // run -> version
+	fair
 }
 
 type openPool struct {
@@ -36,6 +37,7 @@ type dagTask struct{ dag, task string }
 func (t *tx) lockPools(ctx context.Context) (*slots, map[string]bool, error) {
 	l := &slots{
 		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
+		fair: newFair(),
 	}
 	deferred := map[string]bool{}
 	var pools []struct {
@@ -77,55 +79,36 @@ func onlyPoolsLimit(runs []*passRun, list []candidate) bool {
 	return true
 }
 
-// countPools takes off what is in use of each pool.
+// countPools takes off what is in use of each pool, and sees whose turn it is.
 func (t *tx) countPools(ctx context.Context, l *slots, deferred map[string]bool) error {
-	limited := false
-	for _, p := range l.open {
-		limited = limited || !p.unlimited
-	}
-	if !limited {
-		return nil
-	}
-	var used []struct {
-		Pool  string `db:"pool"`
-		State string `db:"state"`
-		Slots int    `db:"slots"`
-	}
-	if err := t.SelectContext(ctx, &used, `SELECT pool, state, SUM(pool_slots) AS slots FROM task_instance
- WHERE state IN ('queued', 'running', 'restarting', 'deferred') GROUP BY state, pool`); err != nil {
+	var used []inUse
+	if err := t.SelectContext(ctx, &used, `SELECT dag_id, pool, state, priority_weight, COUNT(*) AS n, SUM(pool_slots) AS slots,
+ MIN(turn) AS first_turn, MAX(turn) AS last_turn FROM task_instance
+ WHERE state IN ('queued', 'running', 'restarting', 'deferred') GROUP BY dag_id, pool, state, priority_weight`); err != nil {
 		return err
 	}
 	for _, u := range used {
-		if p := l.open[u.Pool]; p != nil && (dag.State(u.State).Occupies() || deferred[u.Pool]) {
-			p.open -= u.Slots
-		}
+		l.count(u, deferred)
 	}
 	return nil
 }
 
-// countAll takes off what is in use, and counts it by run and task.
-func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool) error {
-	var used []struct {
-		Run     int64  `db:"dag_run_id"`
-		Version int64  `db:"dag_version_id"`
-		Dag     string `db:"dag_id"`
-		Task    string `db:"task_id"`
-		Pool    string `db:"pool"`
-		State   string `db:"state"`
-		N       int    `db:"n"`
-		Slots   int    `db:"slots"`
+// countAll takes off what is in use, and counts it by run and task. Turns of
+// what waits matter only where something is to get a place behind it.
+func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool, turns bool) error {
+	waiting := ""
+	if turns {
+		waiting = ", 'scheduled'"
 	}
-	if err := t.SelectContext(ctx, &used, `SELECT dag_run_id, MAX(dag_version_id) AS dag_version_id, dag_id, task_id, pool, state, COUNT(*) AS n,
- SUM(pool_slots) AS slots FROM task_instance WHERE state IN ('queued', 'running', 'restarting', 'deferred')
- GROUP BY dag_run_id, dag_id, task_id, pool, state`); err != nil {
+	var used []inUse
+	if err := t.SelectContext(ctx, &used, `SELECT dag_run_id, MAX(dag_version_id) AS dag_version_id, dag_id, task_id, pool, state, priority_weight,
+ COUNT(*) AS n, SUM(pool_slots) AS slots, MIN(turn) AS first_turn, MAX(turn) AS last_turn FROM task_instance
+ WHERE state IN ('queued', 'running', 'restarting', 'deferred'`+waiting+`) GROUP BY dag_run_id, dag_id, task_id, pool, state, priority_weight`); err != nil {
 		return err
 	}
 	for _, u := range used {
-		occupies := dag.State(u.State).Occupies()
-		if p := l.open[u.Pool]; p != nil && (occupies || deferred[u.Pool]) {
-			p.open -= u.Slots
-		}
-		if occupies {
+		l.count(u, deferred)
+		if dag.State(u.State).Occupies() {
 			l.runs[u.Run] += u.N
 			l.runTasks[runTask{u.Run, u.Task}] += u.N
 			l.dagTasks[dagTask{u.Dag, u.Task}] += u.N
@@ -133,6 +116,33 @@ func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool) e
 		}
 	}
 	return nil
+}
+
+// inUse is what instances that are alike have in use, or wait for.
+type inUse struct {
+	Run      int64  `db:"dag_run_id"`
+	Version  int64  `db:"dag_version_id"`
+	Dag      string `db:"dag_id"`
+	Task     string `db:"task_id"`
+	Pool     string `db:"pool"`
+	State    string `db:"state"`
+	Priority int    `db:"priority_weight"`
+	N        int    `db:"n"`
+	Slots    int    `db:"slots"`
+	First    int64  `db:"first_turn"`
+	Last     int64  `db:"last_turn"`
+}
+
+// count takes slots off their pool, and notes turns.
+func (l *slots) count(u inUse, deferred map[string]bool) {
+	occupies := dag.State(u.State).Occupies()
+	if p := l.open[u.Pool]; p != nil && (occupies || deferred[u.Pool]) {
+		p.open -= u.Slots
+	}
+	if occupies {
+		l.inUse[share{u.Dag, u.Pool}] += u.Slots
+	}
+	l.note(u)
 }
 
 // countReplays takes off what replays use of their own pool: a slot each.
@@ -180,6 +190,7 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 		}
 	}
 	pool.open -= c.PoolSlots
+	l.inUse[share{c.DagID, c.Pool}] += c.PoolSlots
 	if replays != nil {
 		replays.open--
 	}
