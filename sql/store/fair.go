@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"strconv"
 	"strings"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // Two rules keep a DAG with many instances from starving the others, below the
@@ -161,35 +163,41 @@ func (h *contest) Pop() any {
 	return last
 }
 
-// byTurn is what an UPDATE of candidates says to give them their turns: a part
-// of its SET, and which rows it is about, each with its arguments. The
-// instances of a mapped task have their ids in the order of their turns: for
-// them it is one sum.
-func (t *tx) byTurn(list []candidate) (set string, setArgs []any, which string, whichArgs []any) {
+// byTurn is what an UPDATE of candidates that are still in one state says to
+// give them their turns: a part of its SET, and which rows it is about, each
+// with its arguments. The list is in the order of the ids. Instances that were
+// made together mostly have their turns in that order, too: a sum does for them.
+func (t *tx) byTurn(list []candidate, from dag.State) (set string, setArgs []any, which string, whichArgs []any) {
 	ids := make([]int64, len(list))
-	even := true
-	for i := range list {
-		ids[i] = list[i].ID
-		even = even && list[i].turn-list[i].ID == list[0].turn-list[0].ID
+	type stretch struct{ last, offset int64 } // of ids in the order of their turns
+	var parts []stretch
+	for i, c := range list {
+		ids[i] = c.ID
+		if n := len(parts); n > 0 && parts[n-1].offset == c.turn-c.ID {
+			parts[n-1].last = c.ID
+		} else {
+			parts = append(parts, stretch{c.ID, c.turn - c.ID})
+		}
 	}
 	in, args := t.s.among(ids)
-	which, whichArgs = " WHERE id IN "+in, args
+	which, whichArgs = " WHERE id IN "+in+" AND state = ?", append(args, string(from))
+	var b strings.Builder
 	switch {
 	case !list[0].arrives: // nor do the others: they come from the same state
 		return "", nil, which, whichArgs
-	case even:
-		return ", turn = id + ?", []any{list[0].turn - list[0].ID}, which, whichArgs
+	case len(parts) == 1:
+		return ", turn = id + ?", []any{parts[0].offset}, which, whichArgs
 	case t.s.db.IsSQLite(): // one text for any ids, see among
-		var b strings.Builder
 		for i := range list {
 			b.WriteString(`,"` + strconv.FormatInt(list[i].ID, 10) + `":` + strconv.FormatInt(list[i].turn, 10))
 		}
-		return ", turn = j.value", nil, " FROM json_each(?) j WHERE task_instance.id = CAST(j.key AS INTEGER)", []any{"{" + b.String()[1:] + "}"}
+		// The sign keeps it from looking through all rows in that state instead.
+		return ", turn = j.value", nil, " FROM json_each(?) j WHERE task_instance.id = CAST(j.key AS INTEGER) AND +state = ?",
+			[]any{"{" + b.String()[1:] + "}", string(from)}
 	}
-	var b strings.Builder
-	b.WriteString(", turn = CASE id")
-	for i := range list {
-		b.WriteString(" WHEN " + strconv.FormatInt(list[i].ID, 10) + " THEN " + strconv.FormatInt(list[i].turn, 10))
+	b.WriteString(", turn = id + CASE")
+	for _, p := range parts {
+		b.WriteString(" WHEN id <= " + strconv.FormatInt(p.last, 10) + " THEN " + strconv.FormatInt(p.offset, 10))
 	}
-	return b.String() + " ELSE turn END", nil, which, whichArgs
+	return b.String() + " END", nil, which, whichArgs
 }

@@ -154,9 +154,8 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]candidate) err
 			args = append(args, t.at)
 		}
 		for part := range slices.Chunk(groups[c], chunk) {
-			turn, turnArgs, which, whichArgs := t.byTurn(part)
-			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+turn+which+" AND state = ?",
-				slices.Concat(args, turnArgs, whichArgs, []any{string(c.from)})...); err != nil {
+			turn, turnArgs, which, whichArgs := t.byTurn(part, c.from)
+			if _, err := t.exec(ctx, "UPDATE task_instance SET "+set+turn+which, slices.Concat(args, turnArgs, whichArgs)...); err != nil {
 				return err
 			}
 		}
