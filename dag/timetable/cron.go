@@ -3,6 +3,7 @@ package timetable
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,9 +19,13 @@ type cronSpec struct {
 	// nth has bit k set in nth[w] for "w#k"; lastDow has bit w set for "Lw".
 	nth     [7]uint64
 	lastDow uint64
+	// nearest is the day of "15W", the weekday nearest to a day; 0 without.
+	nearest int
 	// domStar and dowStar say that the field leaves every day open, so that only
 	// the other one decides. When neither does, either may match.
 	domStar, dowStar bool
+	// years has y-firstYear set for each year that the text names; nil for all.
+	years []bool
 	// everyHour picks the rule for clock changes: elapsed time instead of the
 	// wall clock.
 	everyHour bool
@@ -35,52 +40,70 @@ type fieldSpec struct {
 	names    map[string]int
 }
 
-func cronFields() [6]fieldSpec {
+// firstYear and lastYear bound the seventh field.
+const firstYear, lastYear = 1970, 2099
+
+func cronFields() [7]fieldSpec {
 	months := map[string]int{
 		"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6,
 		"jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
 	}
 	days := map[string]int{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-	return [6]fieldSpec{
+	return [7]fieldSpec{
 		{"minute", "0-59", 0, 59, cron.Minute, nil},
 		{"hour", "0-23", 0, 23, cron.Hour, nil},
-		{"day-of-month", "1-31 or L (the last day)", 1, 31, cron.Dom, nil},
+		{"day-of-month", "1-31, L (the last day) or 15W (the weekday nearest to the 15th)", 1, 31, cron.Dom, nil},
 		{"month", "1-12 or JAN-DEC", 1, 12, cron.Month, months},
-		{"day-of-week", "0-7 (0 and 7 are Sunday), SUN-SAT, 5#2 (the second Friday) or L5 (the last Friday)", 0, 7, cron.Dow, days},
+		{"day-of-week", "0-7 (0 and 7 are Sunday), SUN-SAT, 5#2 (the second Friday) or L5 (the last Friday)", 0, 6, cron.Dow, days},
 		{"second", "0-59", 0, 59, cron.Second, nil},
+		{"year", "1970-2099", firstYear, lastYear, 0, nil},
 	}
 }
 
-// parseCron reads a cron text of five fields, or six with the seconds last.
+// parseCron reads a cron text of five fields, or six with the seconds last, or
+// seven with the years behind them, as croniter does.
 func parseCron(text string) (*cronSpec, error) {
 	if strings.Contains(text, "=") {
 		return nil, errors.New("a cron text cannot carry a time zone (TZ=...): set the DAG's timezone instead")
 	}
-	parts := strings.Fields(text)
-	if len(parts) != 5 && len(parts) != 6 {
-		return nil, fmt.Errorf("found %d fields: a cron text has five (minute hour day-of-month month day-of-week), or six with the second last", len(parts))
+	parts := strings.Fields(strings.ToLower(text))
+	if len(parts) < 5 || len(parts) > 7 {
+		return nil, fmt.Errorf("found %d fields: a cron text has five (minute hour day-of-month month day-of-week), six with the second last, "+
+			"or seven with the year behind it", len(parts))
 	}
 	fields := cronFields()
 	c := &cronSpec{second: 1}
 	for i, part := range parts {
-		if err := c.setField(i, fields[i], strings.ToLower(part)); err != nil {
+		if err := c.setField(i, fields[i], part); err != nil {
 			return nil, fmt.Errorf("field %d (%s) is %q: %w; allowed are %s, lists (1,2), ranges (1-5) and steps (*/2)",
-				i+1, fields[i].name, part, err, fields[i].allowed)
+				i+1, fields[i].name, strings.Fields(text)[i], err, fields[i].allowed)
 		}
 	}
-	c.domStar = !c.lastDom && c.dom == span(1, 31)
-	c.dowStar = c.dow == span(0, 6)
-	c.everyHour = c.hour == span(0, 23)
+	// A field that lists every day leaves them open only beside one with a star.
+	c.domStar = c.domStar || !c.lastDom && c.dom == span(1, 31) && strings.Contains(parts[4], "*")
+	c.dowStar = c.dowStar || c.dow == span(0, 6) && strings.Contains(parts[2], "*")
+	c.everyHour = c.hour == span(0, 23) && !starAmongOthers(parts[1])
 	return c, nil
+}
+
+// starAmongOthers tells whether a list has a star and something else. It means
+// every value, but croniter does not take it for a star.
+func starAmongOthers(text string) bool {
+	items := strings.Split(text, ",")
+	return slices.Contains(items, "*") && slices.ContainsFunc(items, func(item string) bool { return item != "*" })
 }
 
 // span is the mask of lo..hi.
 func span(lo, hi int) uint64 { return (1<<(hi-lo+1) - 1) << lo }
 
 func (c *cronSpec) setField(i int, f fieldSpec, text string) error {
-	var plain []string
+	var plain []int
 	special := false
-	for _, item := range strings.Split(text, ",") {
+	if text == "?" && (i == 2 || i == 4) {
+		text = "*"
+	}
+	items := strings.Split(text, ",")
+	for _, item := range items {
 		if item == "" {
 			return errors.New("an entry of the list is empty")
 		}
@@ -92,71 +115,94 @@ func (c *cronSpec) setField(i int, f fieldSpec, text string) error {
 			special = true
 			continue
 		}
-		norm, err := f.normalise(item)
+		values, err := f.values(item)
 		if err != nil {
 			return err
 		}
-		plain = append(plain, norm...)
+		plain = append(plain, values...)
 	}
-	if special && i == 4 && len(plain) > 0 {
+	switch {
+	case special && i == 4 && len(plain) > 0:
 		return errors.New("plain days cannot be mixed with # or L days")
+	case c.nearest > 0 && i == 2 && len(items) > 1:
+		return errors.New("a day with W stands alone, not in a list")
+	case i == 6:
+		c.setYears(plain)
+		return nil
 	}
-	var mask uint64
-	if len(plain) > 0 {
-		var err error
-		if mask, err = robfigField(f, strings.Join(plain, ",")); err != nil {
-			return err
-		}
-	}
+	star := slices.Contains(items, "*")
+	mask, err := robfigField(f, plain)
 	switch i {
 	case 0:
 		c.minute = mask
 	case 1:
 		c.hour = mask
 	case 2:
-		c.dom = mask
+		c.dom, c.domStar = mask, star
 	case 3:
 		c.month = mask
 	case 4:
-		c.dow = mask
+		c.dow, c.dowStar = mask, star
 	case 5:
 		c.second = mask
 	}
-	return nil
+	return err
 }
 
-// special handles what robfig/cron does not know: L in the day of the month,
-// w#k and Lw in the day of the week.
+func (c *cronSpec) setYears(years []int) {
+	c.years = make([]bool, lastYear-firstYear+1)
+	for _, y := range years {
+		c.years[y-firstYear] = true
+	}
+}
+
+// inYear tells whether the text names a year.
+func (c *cronSpec) inYear(y int) bool {
+	return c.years == nil || y >= firstYear && y <= lastYear && c.years[y-firstYear]
+}
+
+// special handles what robfig/cron does not know: L and 15W in the day of the
+// month, w#k and Lw in the day of the week.
 func (c *cronSpec) special(i int, f fieldSpec, item string) (bool, error) {
 	switch {
 	case i == 2 && item == "l":
 		c.lastDom = true
 		return true, nil
+	case i == 2 && (strings.HasSuffix(item, "w") || strings.HasPrefix(item, "w")):
+		day, err := f.value(strings.TrimPrefix(strings.TrimSuffix(item, "w"), "w"))
+		c.nearest = day
+		return err == nil, err
 	case i == 4 && strings.Contains(item, "#"):
-		day, nth, _ := strings.Cut(item, "#")
-		w, err := f.value(day)
-		if err != nil {
-			return false, err
-		}
+		days, nth, _ := strings.Cut(item, "#")
 		k, err := strconv.Atoi(nth)
 		if err != nil || k < 1 || k > 5 {
 			return false, fmt.Errorf("%q after # must be 1 to 5", nth)
 		}
-		c.nth[w%7] |= 1 << k
+		from, to, isRange := strings.Cut(days, "-")
+		if isRange && (len(from) != 3 || len(to) != 3) || strings.ContainsAny(days, "*/") {
+			return false, errors.New("before # stands a day, or a range of names: mon-wed#1")
+		}
+		weekdays, err := f.values(days)
+		if err != nil {
+			return false, err
+		}
+		for _, w := range weekdays {
+			c.nth[w] |= 1 << k
+		}
 		return true, nil
 	case i == 4 && len(item) == 2 && item[0] == 'l':
 		w, err := f.value(item[1:])
 		if err != nil {
 			return false, err
 		}
-		c.lastDow |= 1 << (w % 7)
+		c.lastDow |= 1 << w
 		return true, nil
 	default:
 		return false, nil
 	}
 }
 
-// value reads a number or name within the field's bounds.
+// value reads a number or name within the field's bounds. Sunday as 7 is 0.
 func (f fieldSpec) value(s string) (int, error) {
 	if n, ok := f.names[s]; ok {
 		return n, nil
@@ -164,6 +210,9 @@ func (f fieldSpec) value(s string) (int, error) {
 	n, err := digits(s)
 	if err != nil {
 		return 0, err
+	}
+	if f.option == cron.Dow && n == 7 {
+		n = 0
 	}
 	if n < f.min || n > f.max {
 		return 0, fmt.Errorf("%d is out of range", n)
@@ -179,9 +228,9 @@ func digits(s string) (int, error) {
 	return strconv.Atoi(s)
 }
 
-// normalise checks one entry of a list and rewrites it to numbers that
-// robfig/cron takes; Sunday as 7 becomes 0, L as the end of a range 31.
-func (f fieldSpec) normalise(item string) ([]string, error) {
+// values expands one entry of a list: a value, a range, a star, each perhaps
+// with a step.
+func (f fieldSpec) values(item string) ([]int, error) {
 	body, stepText, hasStep := strings.Cut(item, "/")
 	step := 1
 	if hasStep {
@@ -193,65 +242,71 @@ func (f fieldSpec) normalise(item string) ([]string, error) {
 			return nil, errors.New("a step of 0 never ends")
 		}
 	}
-	lo, hi, err := f.bounds(body, hasStep)
+	from, to, isRange := strings.Cut(body, "-")
+	if body == "*" {
+		return steps(f.min, f.max, step), nil
+	}
+	lo, err := f.value(from)
 	if err != nil {
 		return nil, err
 	}
-	if f.option != cron.Dow {
-		return []string{fmt.Sprintf("%d-%d/%d", lo, hi, step)}, nil
+	switch {
+	case !isRange && !hasStep:
+		return []int{lo}, nil
+	case !isRange:
+		return steps(lo, f.max, step), nil
 	}
-	var days []string
-	for v := lo; v <= hi; v += step {
-		days = append(days, strconv.Itoa(v%7))
-	}
-	return days, nil
-}
-
-func (f fieldSpec) bounds(body string, hasStep bool) (lo, hi int, err error) {
-	top := f.max
-	if f.option == cron.Dow {
-		top = 6
-	}
-	if body == "*" || body == "?" && f.option == cron.Dow {
-		return f.min, top, nil
-	}
-	if body == "?" {
-		return 0, 0, errors.New(`"?" is not understood here, write "*"`)
-	}
-	from, to, isRange := strings.Cut(body, "-")
-	if lo, err = f.value(from); err != nil {
-		return 0, 0, err
+	hi := f.max
+	if f.option != cron.Dom || to != "l" {
+		if hi, err = f.value(to); err != nil {
+			return nil, err
+		}
 	}
 	switch {
-	case isRange && f.option == cron.Dom && to == "l":
-		hi = 31
-	case isRange:
-		if hi, err = f.value(to); err != nil {
-			return 0, 0, err
-		}
-		if f.option == cron.Dow && hi == 0 {
-			hi = 7 // FRI-SUN
-		}
-	case hasStep:
-		hi = max(top, lo)
+	case lo == hi: // SUN-SUN goes once around
+		return steps(f.min, f.max, step), nil
+	case lo > hi:
+		return f.around(lo, hi, step), nil
 	default:
-		hi = lo
+		return steps(lo, hi, step), nil
 	}
-	if lo > hi {
-		return 0, 0, fmt.Errorf("the range %s runs backwards", body)
-	}
-	return lo, hi, nil
 }
 
-// robfigField lets robfig/cron expand one field whose text is already checked,
+func steps(lo, hi, step int) []int {
+	var out []int
+	for v := lo; v <= hi; v += step {
+		out = append(out, v)
+	}
+	return out
+}
+
+// around expands a range that goes on at the field's beginning, such as 22-2 of
+// the hours, with croniter's arithmetic for a step across the end.
+func (f fieldSpec) around(lo, hi, step int) []int {
+	out := steps(lo, f.max, step)
+	left, skip := f.max-out[len(out)-1], 0
+	if left < step && out[len(out)-1]-f.min+step > f.max-f.min+1 {
+		skip = step - left
+	}
+	return append(out, steps(f.min+skip, hi, step)...)
+}
+
+// robfigField lets robfig/cron read one field whose values are already checked,
 // and takes the field's mask out of its answer. Its panics become errors.
-func robfigField(f fieldSpec, text string) (mask uint64, err error) {
+func robfigField(f fieldSpec, values []int) (mask uint64, err error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the cron parser failed: %v", p)
 		}
 	}()
-	s, err := cron.NewParser(f.option).Parse(text)
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = strconv.Itoa(v)
+	}
+	s, err := cron.NewParser(f.option).Parse(strings.Join(texts, ","))
 	if err != nil {
 		return 0, err
 	}

@@ -5,24 +5,62 @@ import (
 	"time"
 )
 
-// matchesDay tells whether the cron text names a day at all.
+// matchesDay tells whether the cron text names a day at all. Beside a weekday
+// with # or L, and beside a day with W, a plain day of the other field counts
+// for nothing, as in croniter.
 func (c *cronSpec) matchesDay(year int, month time.Month, day int) bool {
-	if c.month&(1<<month) == 0 {
+	if c.month&(1<<month) == 0 || !c.inYear(year) {
 		return false
 	}
-	last := daysIn(year, month)
-	dom := c.dom&(1<<day) != 0 || c.lastDom && day == last
-	weekday := int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Weekday())
-	dow := c.dow&(1<<weekday) != 0 ||
-		c.nth[weekday]&(1<<((day-1)/7+1)) != 0 ||
-		c.lastDow&(1<<weekday) != 0 && day+7 > last
-	switch {
-	case c.domStar:
-		return dow
-	case c.dowStar:
+	dom, dow := c.matchesDom(year, month, day), c.matchesDow(year, month, day)
+	switch numbered := c.numbered(); {
+	case c.nearest > 0 && numbered:
+		return dom && dow
+	case c.nearest > 0, c.dowStar:
 		return dom
+	case numbered, c.domStar:
+		return dow
 	default:
 		return dom || dow
+	}
+}
+
+// numbered tells whether the weekdays are those with # or L.
+func (c *cronSpec) numbered() bool { return c.lastDow != 0 || c.nth != [7]uint64{} }
+
+func (c *cronSpec) matchesDom(year int, month time.Month, day int) bool {
+	last := daysIn(year, month)
+	if c.nearest > 0 {
+		return day == nearestWeekday(year, month, min(c.nearest, last))
+	}
+	return c.dom&(1<<day) != 0 || c.lastDom && day == last
+}
+
+func (c *cronSpec) matchesDow(year int, month time.Month, day int) bool {
+	weekday := weekdayOf(year, month, day)
+	return c.dow&(1<<weekday) != 0 ||
+		c.nth[weekday]&(1<<((day-1)/7+1)) != 0 ||
+		c.lastDow&(1<<weekday) != 0 && day+7 > daysIn(year, month)
+}
+
+func weekdayOf(year int, month time.Month, day int) time.Weekday {
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Weekday()
+}
+
+// nearestWeekday is the day from Monday to Friday that is nearest to a day of a
+// month, in the same month.
+func nearestWeekday(year int, month time.Month, day int) int {
+	switch weekday := weekdayOf(year, month, day); {
+	case weekday == time.Saturday && day > 1:
+		return day - 1
+	case weekday == time.Saturday:
+		return day + 2
+	case weekday == time.Sunday && day < daysIn(year, month):
+		return day + 1
+	case weekday == time.Sunday:
+		return day - 2
+	default:
+		return day
 	}
 }
 
@@ -30,15 +68,22 @@ func daysIn(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// everFires looks for a matching day in 400 years, the calendar's period.
+// everFires looks for a matching day in 400 years, the calendar's period, or in
+// the years that the text names. Where croniter asks for a day that both fields
+// name, and there is none, it finds no date at all.
 func (c *cronSpec) everFires() bool {
-	for y := 2000; y < 2400; y++ {
+	from, to := 2000, 2400
+	if c.years != nil {
+		from, to = firstYear, lastYear+1
+	}
+	both := c.numbered() && !c.domStar || c.nearest > 0 && !c.dowStar
+	for y := from; y < to; y++ {
 		for m := time.January; m <= time.December; m++ {
-			if c.month&(1<<m) == 0 {
+			if c.month&(1<<m) == 0 || !c.inYear(y) {
 				continue
 			}
 			for d := 1; d <= daysIn(y, m); d++ {
-				if c.matchesDay(y, m, d) {
+				if c.matchesDay(y, m, d) && (!both || c.matchesDom(y, m, d) && c.matchesDow(y, m, d)) {
 					return true
 				}
 			}
@@ -59,6 +104,10 @@ func (c *cronSpec) nextWall(t time.Time) time.Time {
 	clock := t.Hour()*3600 + t.Minute()*60 + t.Second()
 	limit := y + searchYears
 	for y <= limit {
+		if !c.inYear(y) {
+			y, m, d, clock = y+1, time.January, 1, 0
+			continue
+		}
 		if c.month&(1<<m) == 0 {
 			y, m, d, clock = nextMonth(y, m)
 			continue
@@ -96,6 +145,10 @@ func (c *cronSpec) prevWall(t time.Time) time.Time {
 	clock := t.Hour()*3600 + t.Minute()*60 + t.Second()
 	limit := y - searchYears
 	for y >= limit {
+		if !c.inYear(y) {
+			y, m, d, clock = y-1, time.December, 31, 24*3600-1
+			continue
+		}
 		if d < 1 || c.month&(1<<m) == 0 {
 			if m--; m < time.January {
 				y, m = y-1, time.December

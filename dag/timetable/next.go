@@ -114,11 +114,18 @@ func (t *Timetable) nextTrigger(last *dag.PlannedRun, r Restriction, now time.Ti
 		at = t.firstRun(now)
 	default:
 		at = t.latestBy(now)
+		bounds := make([]time.Time, 0, 2)
 		if last != nil {
-			at = maxTime(at, t.after(last.DataIntervalEnd))
+			bounds = append(bounds, t.after(last.DataIntervalEnd))
 		}
 		if r.Earliest != nil {
-			at = maxTime(at, t.align(*r.Earliest))
+			bounds = append(bounds, t.align(*r.Earliest))
+		}
+		for _, bound := range bounds {
+			if bound.IsZero() {
+				return nil // a text with years whose last is over
+			}
+			at = maxTime(at, bound)
 		}
 	}
 	if at.IsZero() || !r.allows(at) {
@@ -166,7 +173,9 @@ func (t *Timetable) firstRun(now time.Time) time.Time {
 func (t *Timetable) nextInterval(last *dag.PlannedRun, r Restriction, now time.Time) *dag.PlannedRun {
 	var start time.Time
 	if r.Earliest != nil {
-		start = t.align(*r.Earliest)
+		if start = t.align(*r.Earliest); start.IsZero() {
+			return nil // a text with years whose last is over
+		}
 	}
 	if !r.Catchup {
 		start = maxTime(start, t.lastComplete(now, r.Earliest))
@@ -176,7 +185,9 @@ func (t *Timetable) nextInterval(last *dag.PlannedRun, r Restriction, now time.T
 		if last.DataIntervalStart.Equal(last.DataIntervalEnd) {
 			// The last run came from a trigger timetable: the period that begins
 			// with it would have the logical date that it has.
-			from = t.after(last.DataIntervalEnd)
+			if from = t.after(last.DataIntervalEnd); from.IsZero() {
+				return nil
+			}
 		}
 		start = maxTime(start, from)
 	}
@@ -275,8 +286,13 @@ func (t *Timetable) ManualInterval(logical time.Time) (start, end time.Time) {
 	logical = logical.UTC()
 	switch t.schedule.Kind {
 	case dag.ScheduleCronInterval:
-		end = t.atOrBefore(logical)
-		return t.CronPrev(end), end
+		if end = t.atOrBefore(logical); end.IsZero() {
+			return logical, logical // before the first of a text's years
+		}
+		if start = t.CronPrev(end); start.IsZero() {
+			start = end
+		}
+		return start, end
 	case dag.ScheduleDeltaInterval:
 		return add(logical, -t.schedule.Delta, -t.schedule.Months), logical
 	case dag.ScheduleCronTrigger, dag.ScheduleDelta:

@@ -69,7 +69,12 @@ func FromText(text string, cronDataIntervals bool) (dag.Schedule, error) {
 	expr := s.Text
 	if strings.HasPrefix(expr, "@") {
 		var ok bool
-		if expr, ok = Presets()[s.Text]; !ok {
+		if expr, ok = Presets()[s.Text]; !ok && s.Text != strings.ToLower(s.Text) {
+			// Airflow's own list has small letters; croniter takes its presets in any.
+			expr, ok = Presets()[strings.ToLower(s.Text)]
+			ok = ok && !strings.EqualFold(s.Text, "@quarterly")
+		}
+		if !ok {
 			return s, unknownPreset(s.Text)
 		}
 	}
