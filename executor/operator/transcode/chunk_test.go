@@ -1,7 +1,9 @@
 package transcode_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,14 +17,14 @@ import (
 )
 
 // film makes a clip with a key frame each second, sound, and whatever else the
-// arguments say.
+// arguments say. It is made once for all tests that ask for the same.
 func film(t testing.TB, args ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "film.mp4")
-	all := append([]string{"-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x64:r=12:d=8", "-f", "lavfi", "-i", "sine=d=8"}, args...)
-	out, err := exec.Command("ffmpeg", append(all, "-c:a", "aac", "-b:a", "48k", path)...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return path
+	sum := sha256.Sum256([]byte(strings.Join(args, " ")))
+	return shared(t, fmt.Sprintf("film-%x.mp4", sum[:8]), func(path string) *exec.Cmd {
+		all := append([]string{"-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x64:r=12:d=8", "-f", "lavfi", "-i", "sine=d=8"}, args...)
+		return exec.Command("ffmpeg", append(all, "-c:a", "aac", "-b:a", "48k", path)...)
+	})
 }
 
 func x264(more ...string) []string {
@@ -53,6 +55,7 @@ func TestChunkedIsTheWhole(t *testing.T) {
 			p := fast(map[string]any{"video": map[string]any{"codec": "h264", "quality": 30, "preset": "veryfast"}})
 			var hashes []string
 			whole := succeed(t, attempt(t, map[string]any{"path": in, "profile": p}))
+			source, b := inspect(t, in), inspect(t, whole.Path)
 			counts := []int{3}
 			if name == "plain" {
 				counts = []int{1, 3}
@@ -73,8 +76,8 @@ func TestChunkedIsTheWhole(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, entries, 2, "no piece is left")
 
-				a, b := inspect(t, res.Path), inspect(t, whole.Path)
-				require.Equal(t, inspect(t, in).Packets[0].Count, a.Packets[0].Count, "every frame of the input")
+				a := inspect(t, res.Path)
+				require.Equal(t, source.Packets[0].Count, a.Packets[0].Count, "every frame of the input")
 				require.Equal(t, b.Packets[0].Count, a.Packets[0].Count)
 				require.InDelta(t, b.Packets[0].First, a.Packets[0].First, 0.002)
 				require.InDelta(t, b.Packets[0].End, a.Packets[0].End, 0.01)

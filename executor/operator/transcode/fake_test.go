@@ -21,27 +21,19 @@ import (
 	"github.com/airlock-dag/airlock/executor/proc"
 )
 
-var buildFake = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fakeffmpeg")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "fakeffmpeg")
-	out, err := exec.Command("go", "build", "-o", path, "./testdata/fakeffmpeg").CombinedOutput()
-	if err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return path, nil
-})
+// realVersion is what the real ffmpeg says of itself.
+var realVersion = sync.OnceValues(func() ([]byte, error) { return exec.Command("ffmpeg", "-version").Output() })
 
 // fake gives the path of an ffmpeg that does what the mode says.
 func fake(t *testing.T, mode string) string {
 	t.Helper()
-	built, err := buildFake()
-	require.NoError(t, err)
+	built := shared(t, "fakeffmpeg", func(path string) *exec.Cmd { return exec.Command("go", "build", "-o", path, "./testdata/fakeffmpeg") })
 	dir := filepath.Join(t.TempDir(), mode)
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.Link(built, filepath.Join(dir, "ffmpeg")))
+	version, err := realVersion()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "version"), version, 0o644))
 	return filepath.Join(dir, "ffmpeg")
 }
 
@@ -76,7 +68,7 @@ func TestMisbehavingFFmpeg(t *testing.T) {
 			if mode == "swells" {
 				f.Args["max_output_size"] = 100_000
 			}
-			out := transcode.New().Run(t.Context(), f.Task)
+			out := worker().Run(t.Context(), f.Task)
 			if want.code == "" {
 				require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v", out.Err)
 				require.Less(t, len(f.Output.String()), 4<<20, "the log does not take the flood")
@@ -95,7 +87,7 @@ func TestMisbehavingFFmpeg(t *testing.T) {
 func TestDeafFFmpegIsEnded(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": fake(t, "deaf")})
-	op := transcode.New()
+	op := worker()
 	op.Grace = 100 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan dag.Outcome, 1)
@@ -175,7 +167,7 @@ func TestLadder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			op := transcode.New()
+			op := worker()
 			op.Devices = gpu.Lister{NvidiaSMI: "/no/such/nvidia-smi", RenderDir: filepath.Join(t.TempDir(), "none")}
 			if !c.noCard {
 				op.Devices = card(t)
@@ -217,7 +209,7 @@ func TestLadder(t *testing.T) {
 // one attempt, and the encode is the card's.
 func TestWaitsForASession(t *testing.T) {
 	t.Parallel()
-	op := transcode.New()
+	op := worker()
 	op.Devices = card(t)
 	program := fake(t, "session-later")
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": program, "accelerator": "auto", "session_wait": 120.0})
@@ -234,7 +226,7 @@ func TestWaitsForASession(t *testing.T) {
 // A card that opens fewer sessions than the settings allow gets as many encodes.
 func TestSlotsAreWhatTheCardOpens(t *testing.T) {
 	t.Parallel()
-	op := transcode.New()
+	op := worker()
 	op.Slots.PerDevice = 8
 	op.Devices = card(t)
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": fake(t, "three-sessions"), "accelerator": "auto"})
@@ -248,7 +240,7 @@ func TestSlotsAreWhatTheCardOpens(t *testing.T) {
 func TestForkedChildIsEnded(t *testing.T) {
 	t.Parallel()
 	f := attempt(t, map[string]any{"path": media(t, "good.mp4"), "ffmpeg": fake(t, "fork")})
-	out := transcode.New().Run(t.Context(), f.Task)
+	out := worker().Run(t.Context(), f.Task)
 	require.Equal(t, dag.OutcomeSuccess, out.Kind, "%v\n%s", out.Err, f.Output)
 	require.Contains(t, f.Output.String(), "forked a child", "it was there")
 	left, err := proc.Leftovers(f.Marker)

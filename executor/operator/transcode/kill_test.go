@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 		// A worker process: it runs its one test, which is the attempt.
 		os.Args = []string{os.Args[0], "-test.run=^TestWorkerProcess$"}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(fixtures.dir)
+	os.Exit(code)
 }
 
 func TestWorkerProcess(t *testing.T) {
@@ -41,14 +43,13 @@ func TestWorkerProcess(t *testing.T) {
 	require.Equal(t, dag.OutcomeSuccess, out.Kind)
 }
 
-// long makes a clip of thirty seconds, which a real-time encode takes as long for.
+// long is a clip of thirty seconds, which a real-time encode takes as long for.
+// It is made once.
 func long(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "long.mp4")
-	out, err := exec.Command("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x64:r=12:d=30",
-		"-c:v", "libx264", "-preset", "ultrafast", path).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return path
+	return shared(t, "long.mp4", func(path string) *exec.Cmd {
+		return exec.Command("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=96x64:r=12:d=30", "-c:v", "libx264", "-preset", "ultrafast", path)
+	})
 }
 
 // ffmpegOf waits for the ffmpeg process of an attempt.
@@ -102,7 +103,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 				}
 				f.Args["realtime"] = true
 				done := make(chan dag.Outcome, 1)
-				go func() { done <- transcode.New().Run(context.Background(), f.Task) }()
+				go func() { done <- worker().Run(context.Background(), f.Task) }()
 				part := waitForPart(t, f)
 				final := filepath.Join(filepath.Dir(part), hashOf(t, in)+".mp4")
 				require.Equal(t, older, exists(final))

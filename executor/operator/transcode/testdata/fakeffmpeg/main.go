@@ -18,13 +18,21 @@ import (
 func main() {
 	mode := filepath.Base(filepath.Dir(os.Args[0]))
 	args := os.Args[1:]
-	if slices.Contains(args, "-version") {
-		real(args)
+	if slices.Contains(args, "-version") { // what the real one says, as it was told
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(os.Args[0]), "version"))
+		if err != nil {
+			real(args)
+		}
+		fmt.Print(string(text))
+		os.Exit(0)
 	}
 	nvenc := slices.Contains(args, "h264_nvenc")
 	probing := args[len(args)-1] == "-" && strings.Contains(strings.Join(args, " "), "testsrc2")
-	if probing && !nvenc {
-		real(args)
+	if probing && !nvenc { // the processor's encoders work
+		os.Exit(0)
+	}
+	if probing && slices.Contains([]string{"session-limit", "session-later", "card-fails", "card-works", "no-cuda-decode"}, mode) {
+		os.Exit(0)
 	}
 	switch mode {
 	case "short": // ends with 0 after half a second of output
