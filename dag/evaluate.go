@@ -81,18 +81,18 @@ func newEvaluation(g *Graph, s *RunSnapshot, now time.Time) *evaluation {
 	for task := range e.tallies {
 		e.tallies[task] = tally{total: 1} // not decided yet: on a cycle it stays so
 	}
+	tasks := e.sortByTask()
 	for i := range s.Instances {
 		ti := &s.Instances[i]
 		e.state[i] = ti.State
 		if ti.State == "" {
 			e.state[i] = StateNone
 		}
-		task, ok := g.index[ti.TaskID]
-		if !ok {
+		task := tasks[i]
+		if task < 0 {
 			e.unknown = append(e.unknown, i)
 			continue
 		}
-		e.byTask[task] = append(e.byTask[task], i)
 		if group := g.group[task]; group != "" && ti.MapIndex < 0 && ti.State == StateFailed {
 			if e.broken == nil {
 				e.broken = map[string]bool{}
@@ -105,6 +105,31 @@ func newEvaluation(g *Graph, s *RunSnapshot, now time.Time) *evaluation {
 	}
 	e.skips = indexSkips(g, s, e.byTask)
 	return e
+}
+
+// sortByTask fills byTask, and gives the task of each instance, -1 for one that
+// the DAG does not have.
+func (e *evaluation) sortByTask() []int32 {
+	tasks := make([]int32, len(e.s.Instances))
+	counts := make([]int32, len(e.byTask))
+	for i := range e.s.Instances {
+		task, ok := e.g.index[e.s.Instances[i].TaskID]
+		if tasks[i] = int32(task); !ok {
+			tasks[i] = -1
+			continue
+		}
+		counts[task]++
+	}
+	places := make([]int, len(e.s.Instances)) // of all tasks, one after the other
+	for task, n := range counts {
+		e.byTask[task], places = places[:0:n], places[n:]
+	}
+	for i, task := range tasks {
+		if task >= 0 {
+			e.byTask[task] = append(e.byTask[task], i)
+		}
+	}
+	return tasks
 }
 
 // set asks for a change of an instance.
@@ -143,6 +168,11 @@ func (e *evaluation) task(task int) {
 	if len(instances) == 0 {
 		return // counts as one that has not ended
 	}
+	if !slices.ContainsFunc(instances, e.open) {
+		e.indexInstances(task)
+		e.tallies[task] = e.sum(instances)
+		return
+	}
 	t := &e.g.dag.Tasks[task]
 	if !takesPart(e.g.dag, t, &e.s.Run) {
 		for _, i := range instances {
@@ -161,11 +191,27 @@ func (e *evaluation) task(task int) {
 		}
 		e.instance(task, i, v, why)
 	}
-	var sum tally
+	e.tallies[task] = e.sum(instances)
+}
+
+func (e *evaluation) sum(instances []int) (sum tally) {
 	for _, i := range instances {
 		sum.count(e.state[i])
 	}
-	e.tallies[task] = sum
+	return sum
+}
+
+// open tells whether there is anything to decide about an instance. In a run of
+// many tasks most have ended, or are in the hands of a worker.
+func (e *evaluation) open(i int) bool {
+	switch e.state[i] {
+	case StateNone, StateUpForRetry, StateUpForReschedule:
+		return true
+	case StateScheduled, StateQueued:
+		return e.failFast || e.skips.whole != nil
+	default:
+		return false
+	}
 }
 
 func (e *evaluation) instance(task, i int, v verdict, why string) {

@@ -345,6 +345,22 @@ func TestSweepMatchesWholePartsOfTheMarker(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
+func TestSweepReadsLargeEnvironments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, size := range []int{3 << 10, 8 << 10, 30 << 10, 100 << 10} {
+		marker := fmt.Sprintf("large-%s%d/%d", filepath.Base(dir), os.Getpid(), size)
+		file := filepath.Join(dir, strconv.Itoa(size))
+		_, err := proc.Run(t.Context(), proc.Command{
+			Argv: bash(`setsid sleep 300 & echo $! > "$1"`, file), Marker: marker, ExtraEnv: []string{"BEFORE=" + strings.Repeat("x", size)},
+		})
+		require.NoError(t, err)
+		n, err := proc.Sweep(marker, time.Second)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "%d bytes of environment", size)
+	}
+}
+
 func TestSweepUnlessKeepsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-dag/airlock/dag"
 )
 
@@ -130,19 +132,20 @@ func visit(marker string, f func(Process, *os.Process)) {
 		return
 	}
 	self := os.Getpid()
+	var look reader
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == self {
 			continue
 		}
-		if _, ok := markerOf(pid, marker); !ok { // the cheap look first: most are not ours
+		if _, ok := look.markerOf(pid, marker); !ok { // the cheap look first: most are not ours
 			continue
 		}
 		handle, err := os.FindProcess(pid)
 		if err != nil {
 			continue
 		}
-		if value, ok := markerOf(pid, marker); ok {
+		if value, ok := look.markerOf(pid, marker); ok {
 			p := describe(pid)
 			p.Marker = value
 			f(p, handle)
@@ -184,11 +187,54 @@ func groupRuns(pgid int) bool {
 	return false
 }
 
+// reader reads small files of many processes one after the other, with one
+// buffer and no more than the three calls that each takes: every step of a shell
+// looks at all processes of the machine when it ends.
+type reader struct{ buf []byte }
+
+// file reads a file; what it gives is good until the next one. Nothing for one
+// that cannot be read.
+func (r *reader) file(path string) []byte {
+	fd, err := retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if r.buf == nil {
+		r.buf = make([]byte, 8<<10)
+	}
+	length := 0
+	for {
+		n, err := retried(func() (int, error) { return unix.Read(fd, r.buf[length:]) })
+		if err != nil {
+			return nil
+		}
+		length += n
+		// A read gives what there is, up to a page at a time.
+		if n == 0 || length == n && n < os.Getpagesize() && n < len(r.buf) {
+			return r.buf[:length]
+		}
+		if length == len(r.buf) {
+			r.buf = append(r.buf, make([]byte, len(r.buf))...)
+		}
+	}
+}
+
+// retried runs a system call again that a signal interrupted.
+func retried(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
 // markerOf reads the marker of a process and tells whether it belongs to the
 // wanted one.
-func markerOf(pid int, want string) (string, bool) {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil || len(env) == 0 {
+func (r *reader) markerOf(pid int, want string) (string, bool) {
+	env := r.file("/proc/" + strconv.Itoa(pid) + "/environ")
+	if len(env) == 0 {
 		return "", false
 	}
 	value, ok := lookupEnv(env, MarkerEnv)
@@ -201,7 +247,10 @@ func markerOf(pid int, want string) (string, bool) {
 // lookupEnv finds a variable in an environment as /proc shows it.
 func lookupEnv(env []byte, name string) (string, bool) {
 	key := []byte(name + "=")
-	for _, entry := range bytes.Split(env, []byte{0}) {
+	if !bytes.Contains(env, key) { // most have none
+		return "", false
+	}
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
 		if value, ok := bytes.CutPrefix(entry, key); ok {
 			return string(value), true
 		}
