@@ -21,6 +21,8 @@ type held struct {
 	// away is set while the state database does not take renewals, stopped when
 	// the attempt was stopped for want of one.
 	away, stopped bool
+	// taken is set when the lease turned out to be another's: that is said once.
+	taken bool
 }
 
 // keeper renews the leases of everything that a worker runs, all in one
@@ -33,6 +35,9 @@ type keeper struct {
 	log      *slog.Logger
 	lease    time.Duration
 	interval time.Duration
+	// poll is the time between two plain looks at whether the leases are still
+	// ours; 0 for none.
+	poll time.Duration
 
 	mu   sync.Mutex
 	held map[int64]*held
@@ -136,6 +141,9 @@ func (k *keeper) holds(l dag.Lease) bool {
 func (k *keeper) run(ctx context.Context) {
 	var watch sync.WaitGroup
 	watch.Go(func() { k.watch(ctx) })
+	if k.poll > 0 {
+		watch.Go(func() { k.ask(ctx) })
+	}
 	defer watch.Wait()
 	wait := k.interval
 	for {
@@ -151,6 +159,43 @@ func (k *keeper) run(ctx context.Context) {
 		}
 		k.showProgress(ctx)
 	}
+}
+
+// ask looks now and again, with a plain read, whether somebody took a lease: a
+// run timed out elsewhere, or a person cleared the task. What it finds is only a
+// hint, for it may be read from a server that lags behind: the renewal that it
+// brings on decides.
+func (k *keeper) ask(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.clock.After(k.poll):
+		}
+		leases := k.leases()
+		if len(leases) == 0 {
+			continue
+		}
+		limited, stop := context.WithTimeout(ctx, k.interval)
+		lost, err := k.store.LostLeases(limited, leases)
+		stop()
+		if err == nil && len(lost) > 0 {
+			k.look.Signal()
+		}
+	}
+}
+
+// leases lists what is held and not known to be another's.
+func (k *keeper) leases() []dag.Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	leases := make([]dag.Lease, 0, len(k.held))
+	for _, h := range k.held {
+		if !h.taken {
+			leases = append(leases, h.lease)
+		}
+	}
+	return leases
 }
 
 // watch stops what could not be renewed, when its time has come.
@@ -182,12 +227,7 @@ func (k *keeper) overslept(now time.Duration) {
 // renew asks for all leases at once, with a time limit of its own, and tells
 // whether it was answered.
 func (k *keeper) renew(ctx context.Context) bool {
-	k.mu.Lock()
-	leases := make([]dag.Lease, 0, len(k.held))
-	for _, h := range k.held {
-		leases = append(leases, h.lease)
-	}
-	k.mu.Unlock()
+	leases := k.leases()
 	if len(leases) == 0 {
 		return true
 	}
@@ -213,6 +253,7 @@ func (k *keeper) renew(ctx context.Context) bool {
 		}
 		if gone[l] {
 			k.log.Warn("a lease was taken away; the attempt is stopped", "task_instance", h.key.String(), "fence", l.Fence)
+			h.taken = true
 			h.cancel(operator.ErrLeaseLost)
 			continue
 		}
@@ -246,7 +287,7 @@ func (k *keeper) dropStale() time.Duration {
 			wait = min(wait, left)
 			continue
 		}
-		if h.stopped {
+		if h.stopped || h.taken {
 			continue
 		}
 		h.stopped = true

@@ -20,6 +20,7 @@ import (
 type brokenStore struct {
 	WorkerStore
 	renew func([]dag.Lease) ([]dag.Lease, error)
+	lost  func([]dag.Lease) ([]dag.Lease, error)
 	apply func([]dag.Result) ([]dag.ApplyStatus, error)
 	// exchange, when set, answers in apply's place; held is what the tables say.
 	exchange func([]dag.Result) ([]dag.ApplyStatus, []dag.Claim, error)
@@ -49,6 +50,13 @@ func (s brokenStore) Connection(context.Context, string) (dag.Connection, error)
 
 func (s brokenStore) Renew(_ context.Context, l []dag.Lease, _ time.Duration) ([]dag.Lease, error) {
 	return s.renew(l)
+}
+
+func (s brokenStore) LostLeases(_ context.Context, l []dag.Lease) ([]dag.Lease, error) {
+	if s.lost == nil {
+		return nil, nil
+	}
+	return s.lost(l)
 }
 
 func (s brokenStore) Apply(_ context.Context, r []dag.Result) ([]dag.ApplyStatus, error) {
@@ -199,4 +207,64 @@ func TestKeeperRenewsAndStopsWhatWasTakenAway(t *testing.T) {
 	require.Equal(t, operator.ErrLeaseLost, context.Cause(lost))
 	clock.BlockUntil(2)
 	require.NoError(t, kept.Err(), "a lease that is renewed holds for ever")
+}
+
+// Long before the next renewal, which is after 10 s, the keeper looks; it
+// believes only the renewal, and stops an attempt once.
+func TestKeeperAsksWhetherALeaseWasTaken(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	renewed := make(chan []dag.Lease, 10)
+	var mu sync.Mutex
+	gone := map[int64]bool{}
+	k := newKeeper(brokenStore{
+		lost: func(l []dag.Lease) (lost []dag.Lease, _ error) {
+			for _, l := range l {
+				if l.TaskInstanceID == 1 {
+					lost = append(lost, l)
+				}
+			}
+			return lost, nil
+		},
+		renew: func(l []dag.Lease) (lost []dag.Lease, _ error) {
+			renewed <- l
+			mu.Lock()
+			defer mu.Unlock()
+			for _, l := range l {
+				if gone[l.TaskInstanceID] {
+					lost = append(lost, l)
+				}
+			}
+			return lost, nil
+		},
+	}, &fleetClock{Clock: clock, log: slog.New(slog.DiscardHandler)}, NewWake(), slog.New(slog.DiscardHandler), 40*time.Second, 10*time.Second)
+	k.poll = 500 * time.Millisecond
+	running, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); k.run(running) }()
+	t.Cleanup(func() { stop(); <-done })
+	taken, cancelTaken := context.WithCancelCause(t.Context())
+	kept, cancelKept := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancelTaken)
+	k.add(claim(2, 1), k.clock.Elapsed(), cancelKept)
+	look := func() {
+		clock.BlockUntil(3)
+		clock.Advance(500 * time.Millisecond)
+	}
+	look()
+	require.Len(t, <-renewed, 2)
+	require.NoError(t, taken.Err(), "the server that was asked lagged behind")
+	mu.Lock()
+	gone[1] = true
+	mu.Unlock()
+	look()
+	require.Len(t, <-renewed, 2)
+	<-taken.Done()
+	require.ErrorIs(t, context.Cause(taken), operator.ErrLeaseLost)
+	for range 5 {
+		look() // what is known to be gone is asked for no more
+	}
+	clock.BlockUntil(3)
+	require.Empty(t, renewed)
+	require.NoError(t, kept.Err())
 }

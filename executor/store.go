@@ -83,6 +83,9 @@ type WorkerStore interface {
 	Held(ctx context.Context, workerID string) ([]dag.Claim, error)
 	// Renew extends leases and lists those that are not held any more.
 	Renew(ctx context.Context, leases []dag.Lease, lease time.Duration) (lost []dag.Lease, err error)
+	// LostLeases lists those that are not held any more, by a plain read that
+	// locks and changes nothing. A server that lags behind may name one too many.
+	LostLeases(ctx context.Context, leases []dag.Lease) ([]dag.Lease, error)
 	// Apply writes many results in one commit. Each is all-or-nothing with its
 	// attempt, letter, XComs and events; a stale one writes nothing and does not
 	// disturb the others.

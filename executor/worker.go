@@ -33,8 +33,8 @@ type WorkerOptions struct {
 	Lease time.Duration
 	// Heartbeat is the time between renewals; default a third of Lease.
 	Heartbeat time.Duration
-	// Poll is how often an idle worker looks for work when nobody wakes it;
-	// default 500 ms.
+	// Poll is how often an idle worker looks for work when nobody wakes it, and a
+	// busy one whether what it runs is still its own; default 500 ms.
 	Poll time.Duration
 	// DrainTimeout is how long running attempts may go on after a stop is asked
 	// for, before they are handed back; default 60 s.
@@ -123,10 +123,12 @@ func NewWorker(o WorkerOptions) *Worker {
 	if o.Circuits != nil {
 		o.Circuits.GoBy(clock)
 	}
+	keep := newKeeper(o.Store, clock, o.LeaseWake, o.Log, o.Lease, o.Heartbeat)
+	keep.poll = o.Poll
 	return &Worker{
 		o:       o,
 		clock:   clock,
-		keep:    newKeeper(o.Store, clock, o.LeaseWake, o.Log, o.Lease, o.Heartbeat),
+		keep:    keep,
 		results: make(chan pending, o.Concurrency), releases: releases{n: map[int64]int{}},
 	}
 }

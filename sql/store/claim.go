@@ -218,6 +218,10 @@ func (s *Store) Renew(ctx context.Context, leases []dag.Lease, lease time.Durati
 // held locks the instances of leases, in the order of their ids, and tells which
 // leases are good.
 func (t *tx) held(ctx context.Context, leases []dag.Lease) (map[dag.Lease]bool, error) {
+	return t.s.heldBy(ctx, t, leases, t.s.db.ForUpdate())
+}
+
+func (s *Store) heldBy(ctx context.Context, q sqlx.QueryerContext, leases []dag.Lease, lock string) (map[dag.Lease]bool, error) {
 	ids := make([]int64, len(leases))
 	for i, l := range leases {
 		ids[i] = l.TaskInstanceID
@@ -226,9 +230,8 @@ func (t *tx) held(ctx context.Context, leases []dag.Lease) (map[dag.Lease]bool, 
 		ID    int64 `db:"id"`
 		Fence int64 `db:"fence"`
 	}
-	in, args := t.s.among(ids)
-	err := t.SelectContext(ctx, &rows, "SELECT id, fence FROM task_instance WHERE id IN "+in+" AND state = 'running' ORDER BY id"+
-		t.s.db.ForUpdate(), args...)
+	in, args := s.among(ids)
+	err := sqlx.SelectContext(ctx, q, &rows, "SELECT id, fence FROM task_instance WHERE id IN "+in+" AND state = 'running' ORDER BY id"+lock, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +240,24 @@ func (t *tx) held(ctx context.Context, leases []dag.Lease) (map[dag.Lease]bool, 
 		out[dag.Lease{TaskInstanceID: r.ID, Fence: r.Fence}] = true
 	}
 	return out, nil
+}
+
+// LostLeases lists those that are not held any more, by a plain read. On a
+// server that lags behind it may name one too many; Renew knows.
+func (s *Store) LostLeases(ctx context.Context, leases []dag.Lease) ([]dag.Lease, error) {
+	var lost []dag.Lease
+	for part := range slices.Chunk(leases, chunk) {
+		held, err := s.heldBy(ctx, s.db.Reader(), part, "")
+		if err != nil {
+			return nil, fmt.Errorf("ask for leases: %w", err)
+		}
+		for _, l := range part {
+			if !held[l] {
+				lost = append(lost, l)
+			}
+		}
+	}
+	return lost, nil
 }
 
 // StillMine tells whether the lease is held at this instant: nobody took it

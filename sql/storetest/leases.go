@@ -103,7 +103,11 @@ func testLeases(t *testing.T, b *bundle) {
 	}
 	b.clock.Advance(20 * time.Second)
 	foreign := dag.Lease{TaskInstanceID: claims[2].ID, Fence: claims[2].Fence + 1}
-	lost, err := b.s.Renew(ctx, []dag.Lease{lease(1), foreign, lease(0), {TaskInstanceID: 999999, Fence: 1}}, testLease)
+	asked := []dag.Lease{lease(1), foreign, lease(0), {TaskInstanceID: 999999, Fence: 1}}
+	gone, err := b.s.LostLeases(ctx, asked)
+	require.NoError(t, err)
+	require.Equal(t, []dag.Lease{foreign, {TaskInstanceID: 999999, Fence: 1}}, gone)
+	lost, err := b.s.Renew(ctx, asked, testLease)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []dag.Lease{foreign, {TaskInstanceID: 999999, Fence: 1}}, lost)
 	expired, err := b.s.Expired(ctx, 10)
