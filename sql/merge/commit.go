@@ -177,6 +177,8 @@ func sourceError(err error) error {
 		return problem(codeSourceHeader, "%s", err).hint("nothing was written; correct the file or the step's columns")
 	case errors.Is(err, source.ErrTruncated):
 		return problem(codeSourceTruncated, "%s", err).hint("is it still being written? Write it under another name and rename it when it is whole")
+	case errors.Is(err, source.ErrTooLarge):
+		return problem(codeSourceDamaged, "%s", err).hint("nothing was written; write the file anew with smaller pages and row groups, or bring it again from where it came")
 	case errors.Is(err, source.ErrDamaged):
 		return problem(codeSourceDamaged, "%s", err).hint("nothing was written; bring the file again from where it came")
 	case errors.Is(err, source.ErrChanged):

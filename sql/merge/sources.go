@@ -100,7 +100,7 @@ func (f *FileSource) Open(_ context.Context, want source.Wanted, _ Bounds) (sour
 	f.files = source.NewFiles(files, func(r io.Reader, name string) (source.Reader, error) { return f.text(r, name, want) })
 	if f.Spec.Format == "parquet" {
 		f.files.Parquet = func(r io.ReaderAt, size int64, name string) (source.Reader, error) {
-			p, err := source.NewParquet(r, size, name, want)
+			p, err := source.NewParquet(r, size, name, f.Spec.MaxRow, want)
 			if err != nil {
 				return nil, err
 			}

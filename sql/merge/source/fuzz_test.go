@@ -103,7 +103,7 @@ func FuzzParquet(f *testing.F) {
 	f.Add(parquetFile(f, []parquetRow{{ID: 1, Name: &name, Items: []lineItem{{"a", 1}}}, {ID: 2}, {ID: 3}}, 2))
 	f.Add([]byte("PAR1PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := source.NewParquet(bytes.NewReader(data), int64(len(data)), "f", source.Wanted{All: true})
+		r, err := source.NewParquet(bytes.NewReader(data), int64(len(data)), "f", 0, source.Wanted{All: true})
 		for n := 0; err == nil && n < 1000; n++ {
 			var rec, rerr = r.Next(context.Background())
 			if err = rerr; err == nil {

@@ -31,6 +31,9 @@ type Parquet struct {
 	values  []row.Value
 	n       int64
 	rec     row.Record
+	guard   *parquetGuard
+	group   int // the next one's number
+	maxRow  int
 }
 
 // parquetPick is a wanted column: a field of the file, or a path inside one.
@@ -46,17 +49,25 @@ const (
 	maxEmpty    = 10000
 )
 
-// NewParquet reads the file's schema.
-func NewParquet(r io.ReaderAt, size int64, name string, want Wanted) (p *Parquet, err error) {
+// NewParquet reads the file's schema. maxRow is the greatest length of a row as
+// JSON in bytes, DefaultMaxRow when 0.
+func NewParquet(r io.ReaderAt, size int64, name string, maxRow int, want Wanted) (p *Parquet, err error) {
 	defer noPanic(name, &err)
-	if err := checkFooter(r, size); err != nil {
+	footer, err := readFooter(r, size)
+	if err == nil {
+		err = checkMeta(footer)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 	if err != nil {
 		return nil, fmt.Errorf("%s: not a Parquet file that can be read: %w: %w", name, err, ErrDamaged)
 	}
-	p = &Parquet{name: name, groups: f.RowGroups(), buf: make([]parquet.Row, parquetRows)}
+	p = &Parquet{name: name, groups: f.RowGroups(), buf: make([]parquet.Row, parquetRows), guard: newParquetGuard(r, size, f), maxRow: maxRow}
+	if p.maxRow <= 0 {
+		p.maxRow = DefaultMaxRow
+	}
 	leaf := 0
 	for _, field := range f.Schema().Fields() {
 		made := newParquetField(field, &leaf, 0, 0)
@@ -67,24 +78,31 @@ func NewParquet(r io.ReaderAt, size int64, name string, want Wanted) (p *Parquet
 	return p, p.choose(want)
 }
 
-// checkFooter looks at the last bytes, which say how long the footer is: the
-// library takes that much memory before it looks whether the file is as long.
-func checkFooter(r io.ReaderAt, size int64) error {
+// readFooter reads the file's description, which is at its end.
+func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	const least = 12 // PAR1, the footer's length, PAR1
 	end := make([]byte, 8)
 	if size < least {
-		return fmt.Errorf("not a Parquet file, it has %d bytes: %w", size, ErrDamaged)
+		return nil, fmt.Errorf("not a Parquet file, it has %d bytes: %w", size, ErrDamaged)
 	}
 	if _, err := r.ReadAt(end, size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return nil, err
 	}
 	if magic := string(end[4:]); magic != "PAR1" {
-		return fmt.Errorf("not a whole Parquet file, it ends with %q and not with PAR1: %w", magic, ErrDamaged)
+		return nil, fmt.Errorf("not a whole Parquet file, it ends with %q and not with PAR1: %w", magic, ErrDamaged)
 	}
-	if footer := int64(binary.LittleEndian.Uint32(end)); footer > size-least {
-		return fmt.Errorf("the footer is said to have %d bytes, the file has %d: %w", footer, size, ErrDamaged)
+	n := int64(binary.LittleEndian.Uint32(end))
+	switch {
+	case n > size-least:
+		return nil, fmt.Errorf("the footer is said to have %d bytes, the file has %d: %w", n, size, ErrDamaged)
+	case n > maxFooter:
+		return nil, fmt.Errorf("the footer has %d bytes, the limit is %d: %w", n, maxFooter, ErrTooLarge)
 	}
-	return nil
+	footer := make([]byte, n)
+	if _, err := r.ReadAt(footer, size-int64(len(end))-n); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return footer, nil
 }
 
 // noPanic turns what a damaged file makes the library do into an error.
@@ -177,6 +195,10 @@ func (p *Parquet) Next(ctx context.Context) (rec *row.Record, err error) {
 		p.leaves[i] = values
 		return true
 	})
+	if size := p.size(); size > p.maxRow {
+		p.rec = row.Record{Source: p.name, Line: p.n, Offset: -1, Raw: p.short(), Fault: fault(row.LineTooLong, "", "the row has about %d bytes, the limit is %d; only its short values are kept", size, p.maxRow)}
+		return &p.rec, nil
+	}
 	p.rec = row.Record{Source: p.name, Line: p.n, Offset: -1, Raw: p.raw(), Values: p.values}
 	for i, pick := range p.want {
 		switch {
@@ -201,8 +223,15 @@ func (p *Parquet) more() error {
 		if len(p.groups) == 0 {
 			return io.EOF
 		}
+		longest, err := p.guard.check(p.group)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		// Rows with long lists are decoded one by one.
+		p.buf = p.buf[:max(1, min(parquetRows, 1<<18/max(1, longest)))]
 		p.rows = p.groups[0].Rows()
 		p.groups = p.groups[1:]
+		p.group++
 	}
 	n, err := p.rows.ReadRows(p.buf)
 	p.have = p.buf[:n]

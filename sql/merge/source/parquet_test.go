@@ -81,7 +81,7 @@ func TestParquetKeepsEveryDigit(t *testing.T) {
 	want := source.Wanted{Names: []string{
 		"id", "big", "name", "amount", "wide", "day", "at", "local", "ok", "ratio", "raw", "address.city", "address.geo[1]", "items", "attrs", "address", "items[0].sku", "gone",
 	}, Optional: map[string]bool{"gone": true}}
-	r, err := source.NewParquet(bytes.NewReader(file), int64(len(file)), "p.parquet", want)
+	r, err := source.NewParquet(bytes.NewReader(file), int64(len(file)), "p.parquet", 0, want)
 	require.NoError(t, err)
 	rows := drain(t, r)
 	require.NoError(t, r.Close())
@@ -110,7 +110,7 @@ func TestParquetFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	file := parquetFile(t, []parquetRow{{ID: 1}, {ID: 2}}, 1)
 	open := func(b []byte, want source.Wanted) error {
-		r, err := source.NewParquet(bytes.NewReader(b), int64(len(b)), "p.parquet", want)
+		r, err := source.NewParquet(bytes.NewReader(b), int64(len(b)), "p.parquet", 0, want)
 		for err == nil {
 			_, err = r.Next(t.Context())
 		}
@@ -143,5 +143,5 @@ func TestParquetFilesHaveTheirHash(t *testing.T) {
 }
 
 func openParquet(r io.ReaderAt, size int64, name string) (source.Reader, error) {
-	return source.NewParquet(r, size, name, source.Wanted{All: true})
+	return source.NewParquet(r, size, name, 0, source.Wanted{All: true})
 }

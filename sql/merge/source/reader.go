@@ -49,6 +49,8 @@ var (
 	ErrTruncated = errors.New("the packed file is cut short")
 	// ErrDamaged: a packed or Parquet file cannot be decoded.
 	ErrDamaged = errors.New("the file is damaged")
+	// ErrTooLarge: a part of the file would take more memory than is allowed.
+	ErrTooLarge = errors.New("the file asks for too much memory")
 	// ErrChanged: the file was written to while it was read.
 	ErrChanged = errors.New("the file changed while it was read")
 	// ErrNotFound: no file matches.
