@@ -93,5 +93,5 @@ func (t *teller) now(l dag.Lease) *dag.TaskProgress {
 	if !t.some {
 		return nil
 	}
-	return &dag.TaskProgress{Lease: l, Fraction: t.last.Fraction, ETA: t.last.ETA, Text: t.last.Text}
+	return &dag.TaskProgress{Lease: l, Fraction: t.last.Fraction, ETA: t.last.ETA, Text: t.last.Text, Measures: t.last.Measures}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor"
@@ -111,6 +113,16 @@ func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if c.Output == "json" || c.Output == "yaml" {
+		out := make([]instanceState, len(instances))
+		for i, instance := range instances {
+			out[i] = instanceState{TaskInstance: instance}
+			if p, running := progress[instance.ID]; running {
+				out[i].Progress = newProgressState(p)
+			}
+		}
+		return printValue(s.env.Stdout, c.Output, out)
+	}
 	return printInstances(s.env.Stdout, c.Output, instances, col("progress", func(i dag.TaskInstance) any {
 		p, running := progress[i.ID]
 		if !running {
@@ -118,6 +130,47 @@ func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
 		}
 		return operator.Progress{Fraction: p.Fraction, ETA: p.ETA, Text: p.Text}.String()
 	}))
+}
+
+// instanceState is a task instance, and how far it is while it runs.
+type instanceState struct {
+	dag.TaskInstance
+	Progress *progressState `json:"progress"`
+}
+
+// progressState is how far an attempt says it is; what it does not know is null.
+type progressState struct {
+	Percent *float64 `json:"percent"` // 0 to 100
+	// ETASeconds is the time left.
+	ETASeconds *float64 `json:"eta_s"`
+	FPS        *float64 `json:"fps"`
+	// Speed is media time by wall time.
+	Speed     *float64           `json:"speed"`
+	Text      string             `json:"text"`
+	Measures  map[string]float64 `json:"measures"`
+	UpdatedAt time.Time          `json:"updated_at"`
+}
+
+func newProgressState(p dag.TaskProgress) *progressState {
+	out := &progressState{Text: p.Text, Measures: p.Measures, UpdatedAt: p.UpdatedAt}
+	if out.Measures == nil {
+		out.Measures = map[string]float64{}
+	}
+	if p.Fraction >= 0 {
+		percent := math.Round(p.Fraction*1e4) / 100
+		out.Percent = &percent
+	}
+	if p.ETA > 0 {
+		left := math.Round(p.ETA.Seconds()*10) / 10
+		out.ETASeconds = &left
+	}
+	if v, ok := p.Measures["fps"]; ok {
+		out.FPS = &v
+	}
+	if v, ok := p.Measures["speed"]; ok {
+		out.Speed = &v
+	}
+	return out
 }
 
 func printInstances(w io.Writer, format string, instances []dag.TaskInstance, more ...column[dag.TaskInstance]) error {

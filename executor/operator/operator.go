@@ -112,6 +112,9 @@ type Progress struct {
 	ETA time.Duration
 	// Text is a few words: "1.2x, 340 frames".
 	Text string
+	// Measures are numbers for programs, by name: "fps", "speed" (media time by
+	// wall time), "frames". Those that are not known are left out.
+	Measures map[string]float64
 }
 
 // String is the report in words: "42 %, 1m10s left, 1.2x, 340 frames".

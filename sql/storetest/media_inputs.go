@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -126,9 +127,10 @@ func testProgress(t *testing.T, b *bundle) {
 	b.pass()
 	claims := b.claim(10)
 	require.NoError(t, b.s.SetProgress(ctx, nil))
+	measured := map[string]float64{"fps": 25.5, "speed": 1.02}
 	set := func(c dag.Claim, fence int64, fraction float64, text string) {
 		require.NoError(t, b.s.SetProgress(ctx, []dag.TaskProgress{{
-			Lease: dag.Lease{TaskInstanceID: c.ID, Fence: fence}, Fraction: fraction, ETA: 90 * time.Second, Text: text,
+			Lease: dag.Lease{TaskInstanceID: c.ID, Fence: fence}, Fraction: fraction, ETA: 90 * time.Second, Text: text, Measures: measured,
 		}}))
 	}
 	set(claims[0], claims[0].Fence, 0.25, "slow")
@@ -141,11 +143,19 @@ func testProgress(t *testing.T, b *bundle) {
 	require.InDelta(t, 0.5, p.Fraction, 1e-6)
 	require.Equal(t, 90*time.Second, p.ETA)
 	require.True(t, strings.HasPrefix(p.Text, "quick"))
+	require.Equal(t, measured, p.Measures)
+	measured = nil
 	require.Equal(t, b.clock.Now(), p.UpdatedAt)
 	set(claims[0], claims[0].Fence, -1, "joining")
 	got, err = b.s.Progress(ctx, "d", run.RunID)
 	require.NoError(t, err)
 	require.InDelta(t, -1, got[claims[0].ID].Fraction, 0)
+	require.Empty(t, got[claims[0].ID].Measures)
+	measured = map[string]float64{"odd": math.NaN()}
+	set(claims[0], claims[0].Fence, -1, "a number that JSON has not")
+	got, err = b.s.Progress(ctx, "d", run.RunID)
+	require.NoError(t, err)
+	require.Empty(t, got[claims[0].ID].Measures)
 	b.apply(b.result(claims[0], dag.StateSuccess))
 	got, err = b.s.Progress(ctx, "d", run.RunID)
 	require.NoError(t, err)

@@ -128,8 +128,11 @@ func (a *attempt) encodeChunks(ctx context.Context, src *source, r rung, dev *gp
 				return context.Cause(groupCtx)
 			}
 			return a.encodeChunk(groupCtx, src, r, dev, made, dir, i, &list[i], func(b ffmpeg.Progress, finished bool) {
-				fraction, left := done.update(i, list[i], b, finished)
-				a.t.Progress(operator.Progress{Fraction: fraction, ETA: left, Text: fmt.Sprintf("%d of %d pieces, %s", done.count(), len(list), r.encoder.Name)})
+				fraction, left, speed := done.update(i, list[i], b, finished)
+				a.t.Progress(operator.Progress{
+					Fraction: fraction, ETA: left, Text: fmt.Sprintf("%d of %d pieces, %s", done.count(), len(list), r.encoder.Name),
+					Measures: map[string]float64{"speed": speed, "pieces": float64(len(list)), "pieces_done": float64(done.count())},
+				})
 			})
 		})
 	}
@@ -318,7 +321,7 @@ func newChunkMeter(total time.Duration, n int) *chunkMeter {
 	return &chunkMeter{total: total, at: make([]time.Duration, n), speeds: make([]float64, n), finished: map[int]bool{}, meter: ffmpeg.Meter{Total: total}}
 }
 
-func (m *chunkMeter) update(i int, c chunk, b ffmpeg.Progress, finished bool) (fraction float64, left time.Duration) {
+func (m *chunkMeter) update(i int, c chunk, b ffmpeg.Progress, finished bool) (fraction float64, left time.Duration, speed float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if finished {
@@ -331,12 +334,12 @@ func (m *chunkMeter) update(i int, c chunk, b ffmpeg.Progress, finished bool) (f
 		m.at[i], m.speeds[i] = max(m.at[i], b.OutTime), b.Speed
 	}
 	var sum time.Duration
-	speed := 0.0
 	for j, d := range m.at {
 		sum += d
 		speed += max(m.speeds[j], 0)
 	}
-	return m.meter.Update(ffmpeg.Progress{OutTime: sum, Speed: speed})
+	fraction, left = m.meter.Update(ffmpeg.Progress{OutTime: sum, Speed: speed})
+	return fraction, left, speed
 }
 
 func (m *chunkMeter) count() int {

@@ -107,7 +107,7 @@ func (a *attempt) encodeWhole(ctx context.Context, src *source, r rung, dev *gpu
 	job.Limits.Total = src.length
 	job.OnProgress = func(b ffmpeg.Progress) {
 		fraction, left := meter.Update(b)
-		a.t.Progress(operator.Progress{Fraction: fraction, ETA: left, Text: progressText(r, b)})
+		a.t.Progress(operator.Progress{Fraction: fraction, ETA: left, Text: progressText(r, b), Measures: measures(b)})
 	}
 	end, err := a.run1(ctx, r.String(), job, made)
 	if err != nil {
@@ -203,6 +203,17 @@ func progressText(r rung, b ffmpeg.Progress) string {
 		parts = append(parts, fmt.Sprintf("%d frames", b.Frame))
 	}
 	return strings.Join(append(parts, r.encoder.Name), ", ")
+}
+
+// measures are a block's numbers, as far as they are known.
+func measures(b ffmpeg.Progress) map[string]float64 {
+	out := map[string]float64{}
+	for name, v := range map[string]float64{"fps": b.FPS, "speed": b.Speed, "frames": float64(b.Frame), "bytes": float64(b.TotalSize)} {
+		if v >= 0 {
+			out[name] = v
+		}
+	}
+	return out
 }
 
 // maxLoggedLines is how many of ffmpeg's last lines go to the log.
