@@ -58,15 +58,18 @@ func (b *backlog) keep(late []pending, now time.Time) {
 // after the others, and gives back those that the database still does not take.
 func (x *exchange) writeAlone(ctx context.Context, batch []pending) []pending {
 	var late []pending
+	var why error
 	old := len(x.backlog.late)
 	for _, p := range append(append([]pending{}, batch[old:]...), batch[:old]...) {
 		status, err := x.w.o.Store.Apply(ctx, resultsOf([]pending{p}))
 		if err != nil && dag.CodeOf(err) != dag.ErrInvalid {
-			x.w.o.Log.Warn("a result could not be written yet; it is kept and tried again", "task_instance", p.claim.String(), "error", err)
-			late = append(late, p)
+			late, why = append(late, p), err
 			continue
 		}
 		x.tell([]pending{p}, status, err)
+	}
+	if why != nil {
+		x.w.o.Log.Warn("results could not be written yet; they are kept and tried again", "results", len(late), "error", why)
 	}
 	return late
 }

@@ -22,6 +22,7 @@ type exchange struct {
 	work     context.Context // running attempts outlive the request to stop
 	held     int             // attempts that have a slot
 	failures int             // exchanges that failed in a row
+	since    time.Time       // of the first of them
 	backlog  backlog
 	// busy is set while exchanges move more than one task: then a short wait
 	// gathers more of them. A lone result waits for nobody.
@@ -143,13 +144,16 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 	done()
 	switch {
 	case err == nil:
+		if x.failures > 0 {
+			w.o.Log.Info("the state database answers the worker again", "failed", x.failures, "for", w.o.Clock.Now().Sub(x.since).String())
+		}
 		x.failures = 0
 		if len(batch) > 0 {
 			x.backlog.late = nil
 			tell(batch, status, nil)
 		}
 	case len(batch) > 0 && dag.CodeOf(err) == dag.ErrInvalid: // one of them is wrong; which one shows
-		x.failures++
+		x.fails()
 		x.backlog.keep(x.writeAlone(x.work, batch), w.o.Clock.Now())
 	default:
 		x.unsure = p.N > 0 && errors.Is(err, dag.ErrOutcomeUnknown)
@@ -185,17 +189,24 @@ func (x *exchange) trade(ctx context.Context, batch []pending, p dag.ClaimParams
 	}, err
 }
 
+// fails counts an exchange that failed.
+func (x *exchange) fails() {
+	if x.failures++; x.failures == 1 {
+		x.since = x.w.o.Clock.Now()
+	}
+}
+
 // failed keeps a batch that was not taken.
 func (x *exchange) failed(ctx context.Context, batch []pending, err error) {
 	w := x.w
 	switch {
 	case len(batch) > 0:
-		x.failures++
+		x.fails()
 		x.backlog.keep(batch, w.o.Clock.Now())
 		w.o.Log.Warn("results could not be written yet; they are kept and tried again",
-			"results", len(batch), "again_in", x.backlog.wait.String(), "error", err)
+			"results", len(batch), "error", err)
 	case ctx.Err() == nil:
-		x.failures++
+		x.fails()
 		w.o.Log.Warn("no work could be claimed; waiting for the state database", "error", err)
 	}
 }

@@ -130,13 +130,18 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 // Run loops until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	failures := 0
+	var since time.Time
 	for ctx.Err() == nil {
 		began := s.o.Clock.Now()
 		busy, err := s.Pass(ctx)
-		if err != nil && ctx.Err() == nil {
-			failures++
+		switch {
+		case err != nil && ctx.Err() == nil:
+			if failures++; failures == 1 {
+				since = began
+			}
 			s.o.Log.Error("the scheduler's pass failed; it is tried again", "error", err)
-		} else {
+		case err == nil && failures > 0:
+			s.o.Log.Info("the scheduler's passes work again", "failed", failures, "for", s.o.Clock.Now().Sub(since).String())
 			failures = 0
 		}
 		if busy && err == nil {

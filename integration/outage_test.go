@@ -60,11 +60,27 @@ func survives(t *testing.T, h *house, db *sql.DB, away func()) {
 	h.checked()
 }
 
+// saysLittle holds that a process complained of each thing that it tried once,
+// or each ten seconds when the cause changed, though it tried all the time.
+func saysLittle(t *testing.T, p *process) {
+	t.Helper()
+	of := map[string]int{}
+	for line := range strings.Lines(p.log.tail(1 << 20)) {
+		if _, rest, found := strings.Cut(line, ` msg="`); found && strings.Contains(rest, " error=") && !strings.Contains(rest, "task_") {
+			message, _, _ := strings.Cut(rest, `"`)
+			of[message]++
+		}
+	}
+	for message, n := range of {
+		require.LessOrEqual(t, n, 2+int(patience/(10*time.Second)), message)
+	}
+}
+
 // TestLockedFile: another program holds the SQLite file's write lock.
 func TestLockedFile(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, outageLease)
-	h.start("standalone")
+	p := h.start("standalone")
 	survives(t, h, h.db(), func() {
 		other, err := sql.Open("sqlite", "file:"+filepath.Join(h.home, "airlock.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 		require.NoError(t, err)
@@ -74,6 +90,7 @@ func TestLockedFile(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, tx.Rollback())
 	})
+	saysLittle(t, p)
 }
 
 // TestServerAway: the server is killed and comes back later, or hangs.
@@ -97,9 +114,14 @@ func TestServerAway(t *testing.T) {
 			dsn := server.Fresh(t)
 			h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, outageLease)
 			h.ok("db", "migrate")
-			h.start("scheduler")
-			h.start("worker")
+			processes := []*process{h.start("scheduler"), h.start("worker")}
 			survives(t, h, open(t, dsn), func() { away(t, server) })
+			for _, p := range processes {
+				saysLittle(t, p)
+			}
+			if name == "killed" {
+				require.Contains(t, processes[0].log.tail(1<<20), "the scheduler's passes work again")
+			}
 		})
 	}
 }

@@ -75,6 +75,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.Clock == nil {
 		o.Clock = crashpoint.Clock(dag.SystemClock{})
 	}
+	o.Log = withoutRepeats(o.Log, o.Clock)
 	if o.Rand == nil {
 		o.Rand = dag.SystemRand{}
 	}
