@@ -32,7 +32,7 @@ func (g *graph) calm() {
 		if n.rule != "all_success" && n.rule != "" && !n.setup {
 			n.rule = pick(g.d, safe)
 		}
-		if n.mapped() && n.source >= 0 && n.rule == "always" {
+		if (n.mapped() && n.source >= 0 || g.inMappedGroup(i)) && n.rule == "always" {
 			n.rule = "all_done"
 		}
 		if failures && n.literal != nil && len(n.literal) == 0 {
