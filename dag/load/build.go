@@ -13,11 +13,14 @@ import (
 type zones map[string]*time.Location
 
 var (
-	dagID  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,250}$`)
-	taskID = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	// Letters and digits are those of every script, as in Airflow.
+	taskID = regexp.MustCompile(`^[\p{L}\p{N}_.-]+$`)
 )
 
-const idRule = "allowed: letters, digits, _, - and ., at most 250 of them"
+const (
+	idRule = "allowed: letters, digits, _, - and ., at most 250 bytes of them"
+	maxID  = 250
+)
 
 // maxFileWork bounds what one file may ask for when every DAG takes over a
 // large default block, in values; a file may always be four times as large as
@@ -158,7 +161,7 @@ type builder struct {
 func (b *builder) build(id string) *dag.DAG {
 	b.path = id
 	b.d = &dag.DAG{ID: id, FileLoc: b.src.path, Line: b.key.line}
-	if !dagID.MatchString(id) {
+	if !taskID.MatchString(id) || len(id) > maxID {
 		b.rep.err(b.key, id, codeBadID, quote(id)+" cannot be a DAG's id", idRule)
 	}
 	b.l.checkDAGKeys(b.rep, b.merged, id)

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	dateText = regexp.MustCompile(`^([0-9]{4})-?([0-9]{2})-?([0-9]{2})` +
+	dateText = regexp.MustCompile(`^([0-9]{4})[-/]?([0-9]{2})[-/]?([0-9]{2})` +
 		`(?:[Tt ]\s*([0-9]{1,2}):?([0-9]{2})(?::?([0-9]{2})(?:\.([0-9]{1,9}))?)?)?\s*(Z|z|[-+][0-9]{2}(?::?[0-9]{2})?)?$`)
-	relativeDate = regexp.MustCompile(`^([0-9]{1,6})\s+(day|hour|minute|second)s?$`)
+	relativeDate = regexp.MustCompile(`^([0-9]{1,6})\s+(day|hour|minute|second)s?(?:\s+ago)?$`)
 )
 
 const dateForms = `allowed: 2026-01-31, "2026-01-31 06:30:00", or a time before the start of today as "2 days"`
@@ -193,6 +193,8 @@ func (b *builder) typedDate(n *node, path string, loc *time.Location) (*time.Tim
 			}
 		case i >= 0:
 			set(i, f.val)
+		case f.name == "tz" || f.name == "tzinfo": // it is replaced, as every zone of a date is
+			b.rep.warn(f.key, join(path, f.name), codeDateZone, f.name+" is replaced by the time zone "+loc.String(), "name the zone with timezone")
 		default:
 			b.rep.err(f.key, join(path, f.name), codeUnknownKey, quote(f.name)+" is not a key of a date here",
 				"name the zone with timezone; "+b.rep.didYouMean(f.name, units))

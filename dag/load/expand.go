@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -10,62 +11,120 @@ import (
 const mapLengthHint = "the setting core.max_map_length allows more"
 
 var (
-	outputRef = regexp.MustCompile(`^([A-Za-z0-9_.-]+)\.output(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
-	xcomRef   = regexp.MustCompile(`^[Xx][Cc]om[Aa]rg\(\s*['"]?([A-Za-z0-9_.-]+)['"]?\s*\)$`)
-	plusRef   = regexp.MustCompile(`^\+([A-Za-z0-9_.-]+)(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
+	outputRef = regexp.MustCompile(`^([\p{L}\p{N}_.-]+)\.output(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
+	xcomRef   = regexp.MustCompile(`^[Xx][Cc]om[Aa]rg\(\s*['"]?([\p{L}\p{N}_.-]+)['"]?\s*\)$`)
+	plusRef   = regexp.MustCompile(`^\+([\p{L}\p{N}_.-]+)(?:\[\s*['"]([^'"]+)['"]\s*\])?$`)
 )
 
 const expandForms = `allowed: a list, a mapping, other_task.output, XcomArg(other_task), {xcom: other_task} or {glob: "dir/*.csv"}`
 
-// readExpand reads expand, expand_kwargs and partial.
+// expansion is what can be expanded: a task, or a group.
+type expansion struct {
+	body *node
+	deps *[]dep
+	sub  func(key string) string
+	// what names the keys of expand, and example shows one.
+	what, example string
+	// alone is the hint for partial without expand.
+	alone string
+	// key checks a name that values are given to, and gives the operator's key for
+	// it, nil where there is none.
+	key func(f field, path string) (*dag.Field, bool)
+	// partial reads the fixed values.
+	partial func(e *dag.Expand, n *node)
+	// twice tells where else a name has a value, "" for nowhere.
+	twice func(e *dag.Expand, name string) string
+}
+
+// readExpand reads expand, expand_kwargs and partial of a task.
 func (b *builder) readExpand(t *taskDraft) {
-	args, kwargs, partial := t.body.get("expand"), t.body.get("expand_kwargs"), t.body.get("partial")
-	if args.null() && kwargs.null() {
-		if !partial.null() {
-			b.rep.err(t.body.keyOf("partial"), t.sub("partial"), codeExpand, "partial stands without expand", "write its keys on the task itself")
-		}
+	t.task.Expand = b.readExpansion(expansion{
+		body: t.body, deps: &t.deps, sub: t.sub, what: "the task's keys", example: "path", alone: "write its keys on the task itself",
+		key: func(f field, path string) (*dag.Field, bool) {
+			spec := b.mappable(t, f, path)
+			return spec, spec != nil || t.spec == nil
+		},
+		partial: func(e *dag.Expand, n *node) { b.readPartial(t, e, n) },
+		twice: func(e *dag.Expand, name string) string {
+			if !t.body.get(name).null() {
+				return "on the task"
+			}
+			return underPartial(e, name)
+		},
+	})
+	e := t.task.Expand
+	if e == nil {
 		return
 	}
-	if !args.null() && !kwargs.null() {
-		b.rep.err(t.body.keyOf("expand_kwargs"), t.sub("expand_kwargs"), codeExpand, "expand and expand_kwargs cannot stand together", "")
-	}
-	e := &dag.Expand{}
-	t.task.Expand = e
-	if !partial.null() {
-		b.readPartial(t, e, partial)
-	}
-	if !kwargs.null() {
-		if src, ok := b.expandSource(&t.deps, kwargs, t.sub("expand_kwargs"), nil); ok {
-			e.Kwargs = &src
-			b.checkKwargs(t, kwargs)
-		}
-	}
-	if !args.null() {
-		b.readExpandArgs(t, e, args)
+	for _, name := range e.Names {
+		delete(t.task.Args, name) // an inherited default gives way
 	}
 	b.checkMapped(t, e)
 }
 
-func (b *builder) readExpandArgs(t *taskDraft, e *dag.Expand, args *node) {
-	path := t.sub("expand")
+func underPartial(e *dag.Expand, name string) string {
+	if _, fixed := e.Partial[name]; fixed {
+		return "under partial"
+	}
+	return ""
+}
+
+// readExpansion reads how something is expanded; nil when it is not.
+func (b *builder) readExpansion(x expansion) *dag.Expand {
+	args, kwargs, partial := x.body.get("expand"), x.body.get("expand_kwargs"), x.body.get("partial")
+	if args.null() && kwargs.null() {
+		if !partial.null() {
+			b.rep.err(x.body.keyOf("partial"), x.sub("partial"), codeExpand, "partial stands without expand", x.alone)
+		}
+		return nil
+	}
+	if !args.null() && !kwargs.null() {
+		b.rep.err(x.body.keyOf("expand_kwargs"), x.sub("expand_kwargs"), codeExpand, "expand and expand_kwargs cannot stand together", "")
+	}
+	e := &dag.Expand{}
+	switch {
+	case partial.null():
+	case partial.kind != mapNode:
+		b.rep.err(partial, x.sub("partial"), codeWrongType, "partial must be a mapping, not "+describe(partial), "")
+	default:
+		x.partial(e, partial)
+	}
+	if !kwargs.null() {
+		if src, ok := b.expandSource(x.deps, kwargs, x.sub("expand_kwargs"), nil); ok {
+			e.Kwargs = &src
+			b.checkKwargs(x, kwargs)
+		}
+	}
+	if !args.null() {
+		b.readExpandArgs(x, e, args)
+	}
+	return e
+}
+
+func (b *builder) readExpandArgs(x expansion, e *dag.Expand, args *node) {
+	path := x.sub("expand")
 	if args.kind != mapNode || len(args.fields) == 0 {
-		b.rep.err(args, path, codeExpand, "expand must be a mapping of the task's keys to what they are expanded over, not "+describe(args), "as in expand: {path: other_task.output}")
+		found := describe(args)
+		if args.kind == mapNode {
+			found = "an empty one"
+		}
+		b.rep.err(args, path, codeExpand, "expand must be a mapping of "+x.what+" to what they are expanded over, not "+found,
+			"as in expand: {"+x.example+": other_task.output}")
 		return
 	}
 	e.Args = map[string]dag.ExpandSource{}
 	product := 1
 	for _, f := range args.fields {
 		p := join(path, f.name)
-		spec := b.mappable(t, f, p)
-		if t.spec != nil && spec == nil {
+		spec, ok := x.key(f, p)
+		if !ok {
 			continue
 		}
-		if n := t.body.get(f.name); !n.null() {
-			b.rep.err(f.key, p, codeExpand, f.name+" stands on the task and under expand", "keep one of the two")
+		if place := x.twice(e, f.name); place != "" {
+			b.rep.err(f.key, p, codeExpand, f.name+" stands "+place+" and under expand", "keep one of the two")
 			continue
 		}
-		delete(t.task.Args, f.name) // an inherited default gives way
-		src, ok := b.expandSource(&t.deps, f.val, p, spec)
+		src, ok := b.expandSource(x.deps, f.val, p, spec)
 		if !ok {
 			continue
 		}
@@ -77,6 +136,30 @@ func (b *builder) readExpandArgs(t *taskDraft, e *dag.Expand, args *node) {
 	}
 	if limit := b.opts.MaxMapLength; product > limit {
 		b.rep.err(args, path, codeExpand, fmt.Sprintf("expand makes %d instances or more; at most %d are allowed", product, limit), mapLengthHint)
+	}
+}
+
+// checkKwargs checks the keys of a literal expand_kwargs.
+func (b *builder) checkKwargs(x expansion, n *node) {
+	path := x.sub("expand_kwargs")
+	if n.kind == mapNode && n.get("glob") != nil {
+		b.rep.err(n, path, codeExpand, "expand_kwargs takes a list of mappings, and glob gives paths", "use expand")
+		return
+	}
+	if n.kind != listNode {
+		return
+	}
+	for i, item := range n.items {
+		p := index(path, i)
+		if item.kind != mapNode {
+			b.rep.err(item, p, codeExpand, "each item of expand_kwargs must be a mapping, not "+describe(item), "")
+			continue
+		}
+		for _, f := range item.fields {
+			if spec, _ := x.key(f, join(p, f.name)); spec != nil && !f.val.null() {
+				b.rep.arg(f.val, join(p, f.name), spec, true)
+			}
+		}
 	}
 }
 
@@ -208,13 +291,36 @@ func (b *builder) literalMap(n *node, path string) (dag.ExpandSource, bool) {
 	return src, ok
 }
 
+// taskKeysOfPartial moves the task's own keys that stand under partial to the
+// task: in Airflow both are arguments of the operator.
+func (b *builder) taskKeysOfPartial(t *taskDraft) {
+	partial := t.body.get("partial")
+	if partial.null() || partial.kind != mapNode || t.spec == nil {
+		return
+	}
+	var moved []field
+	var names []string
+	for _, f := range partial.fields {
+		if b.l.keys.defaultArgs[f.name].kind != noKey && f.name != "timezone" && specField(t.spec, f.name) == nil && t.body.get(f.name) == nil {
+			moved, names = append(moved, f), append(names, f.name)
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	body := *t.body
+	body.fields = append(slices.Clone(body.fields), moved...)
+	for i := range body.fields {
+		if body.fields[i].name == "partial" {
+			body.fields[i].val = partial.without(names...)
+		}
+	}
+	t.body = &body
+}
+
 // readPartial merges the fixed arguments into the task's own.
 func (b *builder) readPartial(t *taskDraft, e *dag.Expand, partial *node) {
 	path := t.sub("partial")
-	if partial.kind != mapNode {
-		b.rep.err(partial, path, codeWrongType, "partial must be a mapping, not "+describe(partial), "")
-		return
-	}
 	e.Partial = map[string]any{}
 	for _, f := range partial.fields {
 		p := join(path, f.name)
@@ -248,29 +354,6 @@ func specFieldOf(s *dag.OperatorSpec, name string) *dag.Field {
 		return nil
 	}
 	return specField(s, name)
-}
-
-// checkKwargs checks the keys of a literal expand_kwargs.
-func (b *builder) checkKwargs(t *taskDraft, n *node) {
-	if n.kind == mapNode && n.get("glob") != nil {
-		b.rep.err(n, t.sub("expand_kwargs"), codeExpand, "expand_kwargs takes a list of mappings, and glob gives paths", "use expand")
-		return
-	}
-	if n.kind != listNode || t.spec == nil {
-		return
-	}
-	for i, item := range n.items {
-		p := index(t.sub("expand_kwargs"), i)
-		if item.kind != mapNode {
-			b.rep.err(item, p, codeExpand, "each item of expand_kwargs must be a mapping, not "+describe(item), "")
-			continue
-		}
-		for _, f := range item.fields {
-			if spec := b.mappable(t, f, join(p, f.name)); spec != nil && !f.val.null() {
-				b.rep.arg(f.val, join(p, f.name), spec, true)
-			}
-		}
-	}
 }
 
 // checkMapped refuses the trigger rule always where the values come from

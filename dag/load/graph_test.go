@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,7 +184,16 @@ d:
     all:
       operator: bash
       expand_kwargs: make.output
+    limits:
+      operator: bash
+      expand: {bash_command: [a, b]}
+      partial: {env: {A: "1"}, retries: 4, retry_delay: 90, pool: narrow, trigger_rule: all_done}
+      priority_weight: 7
 `)
+	limits := d.Task("limits") // the task's own keys may stand under partial, as in Airflow
+	require.Equal(t, map[string]any{"env": map[string]any{"A": "1"}}, limits.Expand.Partial)
+	require.Equal(t, []any{4, 90 * time.Second, "narrow", dag.AllDone, 7},
+		[]any{limits.Retry.Retries, limits.Retry.Delay, limits.Pool, limits.TriggerRule, limits.PriorityWeight})
 	cross := d.Task("cross")
 	require.Equal(t, map[string]any{"cwd": "/tmp", "append_env": true}, cross.Args)
 	require.Equal(t, []string{"env", "bash_command"}, cross.Expand.Names)
@@ -191,4 +201,20 @@ d:
 	require.Equal(t, []any{map[string]any{"A": "1"}, map[string]any{"A": "2"}}, cross.Expand.Args["env"].Literal)
 	require.Equal(t, []any{map[string]any{"bash_command": "one", "env": map[string]any{"A": "b"}}, map[string]any{"bash_command": "two"}}, d.Task("kwargs").Expand.Kwargs.Literal)
 	require.Equal(t, "make", d.Task("all").Expand.Kwargs.XCom)
+}
+
+// Letters are those of every script, as in Airflow.
+func TestIDsInAnyScript(t *testing.T) {
+	t.Parallel()
+	d := one(t, `
+größe.été:
+  task_groups: {Übung: {}}
+  tasks:
+    запрос: {operator: python, python_callable: a.b, task_group_name: Übung}
+    日次: {operator: bash, expand: {bash_command: Übung.запрос.output}}
+    after_٣: {operator: empty, dependencies: [日次, Übung]}
+`)
+	require.Equal(t, [][2]any{
+		{"Übung.запрос", []string(nil)}, {"日次", []string{"Übung.запрос"}}, {"after_٣", []string{"Übung.запрос", "日次"}},
+	}, edges(d))
 }

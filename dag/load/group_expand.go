@@ -1,7 +1,6 @@
 package load
 
 import (
-	"fmt"
 	"regexp"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -23,74 +22,19 @@ func (b *builder) readGroupExpands() {
 }
 
 func (b *builder) readGroupExpand(g *groupDraft) *dag.Expand {
-	args, kwargs, partial := g.body.get("expand"), g.body.get("expand_kwargs"), g.body.get("partial")
-	if args.null() && kwargs.null() {
-		if !partial.null() {
-			b.rep.err(g.body.keyOf("partial"), g.sub("partial"), codeExpand, "partial stands without expand", "write the values under the params of the DAG")
-		}
-		return nil
-	}
-	if !args.null() && !kwargs.null() {
-		b.rep.err(g.body.keyOf("expand_kwargs"), g.sub("expand_kwargs"), codeExpand, "expand and expand_kwargs cannot stand together", "")
-	}
-	e := &dag.Expand{}
-	if !partial.null() {
-		b.readGroupPartial(g, e, partial)
-	}
-	if !kwargs.null() {
-		if src, ok := b.expandSource(&g.deps, kwargs, g.sub("expand_kwargs"), nil); ok {
-			e.Kwargs = &src
-			b.checkGroupKwargs(g, kwargs)
-		}
-	}
-	if !args.null() {
-		b.readGroupArgs(g, e, args)
-	}
-	return e
+	return b.readExpansion(expansion{
+		body: g.body, deps: &g.deps, sub: g.sub, what: "names", example: "clip", alone: "write the values under the params of the DAG",
+		key:     func(f field, path string) (*dag.Field, bool) { return nil, b.checkValueName(f, path) },
+		partial: func(e *dag.Expand, n *node) { b.readGroupPartial(g, e, n) },
+		twice:   underPartial,
+	})
 }
 
 func (g *groupDraft) sub(key string) string { return join(g.path, key) }
 
-func (b *builder) readGroupArgs(g *groupDraft, e *dag.Expand, args *node) {
-	path := g.sub("expand")
-	if args.kind != mapNode || len(args.fields) == 0 {
-		b.rep.err(args, path, codeExpand, "expand must be a mapping of names to what they are expanded over, not "+describe(args), "as in expand: {clip: other_task.output}")
-		return
-	}
-	e.Args = map[string]dag.ExpandSource{}
-	product := 1
-	for _, f := range args.fields {
-		p := join(path, f.name)
-		if !b.checkValueName(f, p) {
-			continue
-		}
-		if _, twice := e.Partial[f.name]; twice {
-			b.rep.err(f.key, p, codeExpand, f.name+" stands under partial and under expand", "keep one of the two")
-			continue
-		}
-		src, ok := b.expandSource(&g.deps, f.val, p, nil)
-		if !ok {
-			continue
-		}
-		e.Names = append(e.Names, f.name)
-		e.Args[f.name] = src
-		if src.Literal != nil && product <= b.opts.MaxMapLength {
-			product *= len(src.Literal)
-		}
-	}
-	if product > b.opts.MaxMapLength {
-		b.rep.err(args, path, codeExpand, fmt.Sprintf("expand makes %d instances or more; at most %d are allowed", product, b.opts.MaxMapLength), mapLengthHint)
-	}
-}
-
 func (b *builder) readGroupPartial(g *groupDraft, e *dag.Expand, partial *node) {
-	path := g.sub("partial")
-	if partial.kind != mapNode {
-		b.rep.err(partial, path, codeWrongType, "partial must be a mapping, not "+describe(partial), "")
-		return
-	}
 	for _, f := range partial.fields {
-		p := join(path, f.name)
+		p := join(g.sub("partial"), f.name)
 		if !b.checkValueName(f, p) {
 			continue
 		}
@@ -99,27 +43,6 @@ func (b *builder) readGroupPartial(g *groupDraft, e *dag.Expand, partial *node) 
 				e.Partial = map[string]any{}
 			}
 			e.Partial[f.name] = v
-		}
-	}
-}
-
-func (b *builder) checkGroupKwargs(g *groupDraft, n *node) {
-	path := g.sub("expand_kwargs")
-	if n.kind == mapNode && n.get("glob") != nil {
-		b.rep.err(n, path, codeExpand, "expand_kwargs takes a list of mappings, and glob gives paths", "use expand")
-		return
-	}
-	if n.kind != listNode {
-		return
-	}
-	for i, item := range n.items {
-		p := index(path, i)
-		if item.kind != mapNode {
-			b.rep.err(item, p, codeExpand, "each item of expand_kwargs must be a mapping, not "+describe(item), "")
-			continue
-		}
-		for _, f := range item.fields {
-			b.checkValueName(f, join(p, f.name))
 		}
 	}
 }

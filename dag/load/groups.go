@@ -7,7 +7,7 @@ import (
 	"github.com/airlock-dag/airlock/dag"
 )
 
-var groupName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+var groupName = regexp.MustCompile(`^[\p{L}\p{N}_-]{1,200}$`)
 
 // groupDraft is a task group while its DAG is built.
 type groupDraft struct {

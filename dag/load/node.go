@@ -26,6 +26,8 @@ type node struct {
 	// type is still open.
 	text  string
 	plain bool
+	// condition marks a text that __and__ or __or__ made.
+	condition bool
 
 	items  []*node
 	fields []field
@@ -75,6 +77,16 @@ func (n *node) null() bool {
 		return true
 	}
 	return n.kind == scalarNode && n.plain && isNullText(n.text)
+}
+
+// isText tells whether the value is a text for every reader of YAML.
+func (n *node) isText() bool {
+	if n.kind != scalarNode {
+		return false
+	}
+	s := n.text
+	return !n.plain || !isNullText(s) && ambiguous(s) == "" && !bool12.MatchString(s) && !intBoth.MatchString(s) && !hexBoth.MatchString(s) &&
+		!floatBoth.MatchString(s) && !infNaN.MatchString(s)
 }
 
 func isNullText(s string) bool {

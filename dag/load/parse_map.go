@@ -100,7 +100,8 @@ func (c *converter) merge(n *node, keys map[string]*node, ky, vy *yaml.Node, dep
 	return true
 }
 
-// special replaces __join__ by its text and builtins.list by its list.
+// special replaces __join__, __and__ and __or__ by their text and builtins.list
+// by its list.
 func (c *converter) special(n *node) *node {
 	if parts := n.get("__join__"); parts != nil {
 		if len(n.fields) > 1 || parts.kind != listNode {
@@ -121,6 +122,11 @@ func (c *converter) special(n *node) *node {
 		}
 		return &node{kind: scalarNode, file: n.file, line: n.line, col: n.col, text: b.String(), size: 1}
 	}
+	for _, join := range []struct{ key, between string }{{"__and__", " & "}, {"__or__", " | "}} {
+		if parts := n.get(join.key); parts != nil && len(n.fields) == 1 && parts.kind == listNode {
+			return c.condition(n, parts.items, join.between)
+		}
+	}
 	if t := n.get("__type__"); t != nil && t.text == "builtins.list" {
 		out := *n
 		out.kind, out.fields, out.items = listNode, nil, nil
@@ -138,5 +144,32 @@ func (c *converter) special(n *node) *node {
 	return n
 }
 
-// maxJoin is the longest text that __join__ makes, in bytes.
+// condition joins texts as dag-factory does: "(a & b)". What is no text, such as
+// an asset, it would join by its own means: that stays a mapping, for whoever
+// reads the value to report.
+func (c *converter) condition(n *node, items []*node, between string) *node {
+	texts, size := make([]string, len(items)), 0
+	for i, item := range items {
+		if !item.isText() {
+			return n
+		}
+		texts[i] = item.text
+		if size += len(item.text) + len(between); size > maxJoin {
+			c.fail(n, codeAliasBomb, fmt.Sprintf("__and__ and __or__ make a text of more than %d bytes", maxJoin), "")
+			return n
+		}
+	}
+	out := &node{kind: scalarNode, file: n.file, line: n.line, col: n.col, condition: true, size: 1}
+	switch len(texts) {
+	case 0:
+		return n
+	case 1:
+		out.text = texts[0]
+	default:
+		out.text = "(" + strings.Join(texts, between) + ")"
+	}
+	return out
+}
+
+// maxJoin is the longest text that joining makes, in bytes.
 const maxJoin = 1 << 20

@@ -84,7 +84,7 @@ func (r *report) anyMap(n *node, path string) (any, bool) {
 		return r.typedValue(n, path)
 	}
 	if n.get("__and__") != nil || n.get("__or__") != nil {
-		r.err(n, path, codeAssets, "__and__ and __or__ join assets, which Airlock does not have", "")
+		r.err(n, path, codeAssets, "__and__ and __or__ join texts here, and assets are nothing that Airlock has", "put the texts in quotes")
 		return nil, false
 	}
 	out := make(map[string]any, len(n.fields))

@@ -26,14 +26,14 @@ func (b *builder) readSchedule() {
 	var s dag.Schedule
 	var ok bool
 	switch {
+	case n.condition, n.get("__and__") != nil, n.get("__or__") != nil, n.get("datasets") != nil:
+		b.rep.err(n, path, codeAssets, "assets cannot be a schedule: Airlock has no assets", "use a cron text, or a trigger_dag_run task in the DAG that makes the data")
 	case n.kind == scalarNode:
 		s, ok = b.scheduleText(n, path)
 	case n.kind == listNode:
 		b.rep.err(n, path, codeAssets, "a list of assets cannot be a schedule: Airlock has no assets", "use a cron text, or a trigger_dag_run task in the DAG that makes the data")
 	case n.get("__type__") != nil:
 		s, ok = b.scheduleObject(n, path)
-	case n.get("__and__") != nil || n.get("__or__") != nil || n.get("datasets") != nil:
-		b.rep.err(n, path, codeAssets, "assets cannot be a schedule: Airlock has no assets", "use a cron text, or a trigger_dag_run task in the DAG that makes the data")
 	default:
 		b.rep.err(n, path, codeBadSchedule, "a mapping without __type__ is not a schedule", scheduleForms)
 	}

@@ -116,7 +116,7 @@ func (b *builder) nameTask(t *taskDraft) {
 			id = g.childID(b, t.name)
 		}
 	}
-	if !taskID.MatchString(t.name) || len(id) > 250 {
+	if !taskID.MatchString(t.name) || len(id) > maxID {
 		b.rep.err(t.key, t.path, codeBadID, quote(t.name)+" cannot be a task's id", idRule)
 	}
 	for _, g := range []*groupDraft{b.byName[t.name], b.groupIDs[id]} {
@@ -138,6 +138,7 @@ func (b *builder) nameTask(t *taskDraft) {
 func (b *builder) readTask(t *taskDraft) {
 	t.deps = b.readDeps(t.body, t.path)
 	b.readOperator(t)
+	b.taskKeysOfPartial(t)
 	b.checkTaskKeys(t)
 	b.readCommon(t)
 	b.readRetry(t)

@@ -239,12 +239,14 @@ d:
     list: [1, "2", null, {a: b}]
     span: {__type__: datetime.timedelta, minutes: 2}
     joined: {__join__: [a, 1, "b"]}
+    either: {__or__: [a, {__and__: [b, "3"]}]}
+    single: {__and__: [a]}
   tasks: {t: {operator: empty}}
 `)
 	require.Equal(t, map[string]any{
 		"text": "hello", "version": "1.0.0", "quoted": "yes", "octal_text": "0777", "number": 10.0, "negative": -5.0, "hex": 255.0, "fraction": 2.5,
 		"big": json.Number("12345678901234567890"), "on": true, "none": nil, "date": "2026-01-31", "block": "yes\n", "tagged": "5",
-		"list": []any{1.0, "2", nil, map[string]any{"a": "b"}}, "span": 120.0, "joined": "a1b",
+		"list": []any{1.0, "2", nil, map[string]any{"a": "b"}}, "span": 120.0, "joined": "a1b", "either": "(a | (b & 3))", "single": "a",
 	}, d.Params)
 }
 
