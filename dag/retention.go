@@ -16,13 +16,16 @@ const (
 	CleanEvents CleanKind = "events"
 	// CleanEffects are effect keys whose time is over.
 	CleanEffects CleanKind = "effects"
+	// CleanDesk are the payloads that edits of settled letters replaced, and
+	// replays that ended with all their letters.
+	CleanDesk CleanKind = "desk"
 	// CleanLogs are the log files of attempts on this machine.
 	CleanLogs CleanKind = "logs"
 )
 
 // CleanKinds lists all kinds in the order in which they are cleaned.
 func CleanKinds() []CleanKind {
-	return []CleanKind{CleanRuns, CleanAttempts, CleanEvents, CleanEffects, CleanLogs}
+	return []CleanKind{CleanRuns, CleanAttempts, CleanEvents, CleanEffects, CleanDesk, CleanLogs}
 }
 
 // CleanBatch asks for one small step of deleting history.

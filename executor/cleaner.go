@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -20,9 +21,9 @@ type CleanStore interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Clean deletes one batch of history in one transaction.
 	Clean(ctx context.Context, b dag.CleanBatch) (dag.CleanedBatch, error)
-	// OpenKeys lists the instances and effect keys that open dead letters and
-	// unfinished runs refer to.
-	OpenKeys(ctx context.Context) ([]dag.TaskInstanceKey, []string, error)
+	// OpenInstances gives each the instances of open dead letters and of unfinished
+	// runs, some at a time.
+	OpenInstances(ctx context.Context, each func([]dag.TaskInstanceKey) error) error
 }
 
 // Retention says how long history is kept, by kind; a kind that is not there is
@@ -40,6 +41,9 @@ type CleanerOptions struct {
 	Every time.Duration
 	// LogsDir is where attempts' logs lie on this machine.
 	LogsDir string
+	// Observe, when not nil, is told how much of a kind an automatic clean deleted,
+	// and whether it failed.
+	Observe func(kind dag.CleanKind, deleted int, err error)
 }
 
 // firstClean is when a process cleans first: a start has better to do, and one
@@ -85,6 +89,9 @@ func (c *Cleaner) Run(ctx context.Context, kinds ...dag.CleanKind) {
 			if err == nil {
 				n, err = c.Clean(ctx, kind, now.Add(-age), false)
 			}
+			if c.o.Observe != nil && ctx.Err() == nil {
+				c.o.Observe(kind, n, err)
+			}
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
@@ -121,17 +128,21 @@ func (c *Cleaner) Clean(ctx context.Context, kind dag.CleanKind, before time.Tim
 // an instant, but those of open dead letters and of unfinished runs, and the
 // folders that become empty.
 func (c *Cleaner) cleanLogs(ctx context.Context, before time.Time, dryRun bool) (int, error) {
-	open, _, err := c.o.Store.OpenKeys(ctx)
-	if err != nil {
+	// Eight bytes for each: there may be a million. Two that are alike by chance
+	// keep a file a while longer.
+	seed := maphash.MakeSeed()
+	stays := map[uint64]struct{}{}
+	if err := c.o.Store.OpenInstances(ctx, func(open []dag.TaskInstanceKey) error {
+		for _, k := range open {
+			stays[maphash.String(seed, path.Dir(LogPath(k, 1)))] = struct{}{}
+		}
+		return nil
+	}); err != nil {
 		return 0, err
-	}
-	stays := make(map[string]bool, len(open))
-	for _, k := range open {
-		stays[path.Dir(LogPath(k, 1))] = true
 	}
 	deleted := 0
 	var folders []string
-	err = filepath.WalkDir(c.o.LogsDir, func(file string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(c.o.LogsDir, func(file string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // another cleaner was here, or there are no logs yet
 			return nil
@@ -152,8 +163,11 @@ func (c *Cleaner) cleanLogs(ctx context.Context, before time.Time, dryRun bool) 
 			return nil
 		}
 		info, err := e.Info()
-		if err != nil || !isAttemptLog(rel) || !info.ModTime().Before(before) || stays[path.Dir(rel)] {
+		if err != nil || !isAttemptLog(rel) || !info.ModTime().Before(before) {
 			return nil //nolint:nilerr // it is gone already
+		}
+		if _, open := stays[maphash.String(seed, path.Dir(rel))]; open {
+			return nil
 		}
 		deleted++
 		if dryRun {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,6 +20,9 @@ type cleanable struct {
 	open  []dag.TaskInstanceKey
 	now   time.Time
 	done  func()
+
+	failAt dag.CleanKind
+	err    error
 }
 
 func (c *cleanable) Now(context.Context) (time.Time, error) { return c.now, nil }
@@ -28,11 +32,14 @@ func (c *cleanable) Clean(_ context.Context, b dag.CleanBatch) (dag.CleanedBatch
 	if c.done != nil && b.Kind == dag.CleanEvents {
 		c.done()
 	}
+	if b.Kind == c.failAt {
+		return dag.CleanedBatch{}, c.err
+	}
 	return dag.CleanedBatch{Deleted: 10, After: b.After + 10, More: b.Kind == dag.CleanRuns && b.After < 20}, nil
 }
 
-func (c *cleanable) OpenKeys(context.Context) ([]dag.TaskInstanceKey, []string, error) {
-	return c.open, nil, nil
+func (c *cleanable) OpenInstances(_ context.Context, each func([]dag.TaskInstanceKey) error) error {
+	return each(c.open)
 }
 
 func TestCleanerGoesBatchByBatch(t *testing.T) {
@@ -65,6 +72,38 @@ func TestCleanerKeepsWhatHasNoLimit(t *testing.T) {
 	clock.Advance(time.Hour)
 	<-ended
 	require.Equal(t, []dag.CleanBatch{{Kind: dag.CleanEvents, Before: now.Add(-48 * time.Hour)}}, store.asked)
+}
+
+// What an automatic clean did is told, also when it failed half way.
+func TestCleanerTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	away := errors.New("the database is away")
+	clock := dagtest.NewClock(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+	type did struct {
+		kind    dag.CleanKind
+		deleted int
+		err     error
+	}
+	var told []did
+	c := NewCleaner(CleanerOptions{
+		Store: &cleanable{failAt: dag.CleanEvents, err: away}, Clock: clock,
+		Retention: Retention{dag.CleanRuns: time.Hour, dag.CleanEvents: time.Hour},
+		Observe: func(kind dag.CleanKind, deleted int, err error) {
+			if told = append(told, did{kind, deleted, err}); len(told) == 2 {
+				cancel()
+			}
+		},
+	})
+	ended := make(chan struct{})
+	go func() {
+		c.Run(ctx, dag.CleanRuns, dag.CleanEvents)
+		close(ended)
+	}()
+	clock.BlockUntil(1)
+	clock.Advance(time.Hour)
+	<-ended
+	require.Equal(t, []did{{dag.CleanRuns, 30, nil}, {dag.CleanEvents, 0, away}}, told)
 }
 
 func TestCleanerDeletesOldLogs(t *testing.T) {

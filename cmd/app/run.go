@@ -86,10 +86,10 @@ func (a *App) parts(o partOptions) parts {
 func (a *App) Cleaner(log *slog.Logger) *executor.Cleaner {
 	keep := a.o.Config.Retention
 	return executor.NewCleaner(executor.CleanerOptions{
-		Store: a.store, Clock: a.o.Clock, Log: log, LogsDir: a.o.Config.Logging.Folder,
+		Store: a.store, Clock: a.o.Clock, Log: log, LogsDir: a.o.Config.Logging.Folder, Observe: a.observed.metrics.Cleaned,
 		Retention: executor.Retention{
 			dag.CleanRuns: keep.Runs, dag.CleanAttempts: keep.Attempts, dag.CleanEvents: keep.Events,
-			dag.CleanEffects: keep.Effects, dag.CleanLogs: keep.Logs,
+			dag.CleanEffects: keep.Effects, dag.CleanDesk: keep.Desk, dag.CleanLogs: keep.Logs,
 		},
 	})
 }
@@ -127,7 +127,9 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	if schedule {
 		first.Go(func() { a.catalog.Run(ctx) })
 		first.Go(func() { p.scheduler.Run(ctx) })
-		first.Go(func() { p.cleaner.Run(ctx, dag.CleanRuns, dag.CleanAttempts, dag.CleanEvents, dag.CleanEffects) })
+		first.Go(func() {
+			p.cleaner.Run(ctx, dag.CleanRuns, dag.CleanAttempts, dag.CleanEvents, dag.CleanEffects, dag.CleanDesk)
+		})
 	} else {
 		first.Go(func() { a.keepSource(ctx) })
 	}

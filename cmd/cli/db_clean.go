@@ -15,7 +15,7 @@ import (
 
 type dbCleanCmd struct {
 	Before string   `required:"" placeholder:"DATE" help:"Delete what ended before; a date, or 90d or 12h: older than that."`
-	Kinds  []string `name:"only" placeholder:"KIND" help:"Only these: runs, attempts, events, effects, logs; all when it is not given."`
+	Kinds  []string `name:"only" placeholder:"KIND" help:"Only these: runs, attempts, events, effects, desk, logs; all when it is not given."`
 	DryRun bool     `name:"dry-run" help:"Count what would go, and delete nothing."`
 	Yes    bool     `short:"y" help:"Do not ask."`
 	outputFlag
@@ -32,7 +32,7 @@ type cleaned struct {
 func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 	for _, kind := range c.Kinds {
 		if !slices.Contains(dag.CleanKinds(), dag.CleanKind(kind)) {
-			return wrong("read --only", "use runs, attempts, events, effects, logs", "%q is not known", kind)
+			return wrong("read --only", "use runs, attempts, events, effects, desk, logs", "%q is not known", kind)
 		}
 	}
 	before, err := s.since(c.Before)
@@ -117,13 +117,23 @@ func (s *session) cleanTargets(ctx context.Context, before time.Time, dryRun boo
 	if err != nil {
 		return nil, err
 	}
-	_, open, err := st.OpenKeys(ctx)
+	long, err := st.LongEffects(ctx, merge.MaxEffectKey)
 	if err != nil {
 		return nil, err
 	}
+	stays := func(ctx context.Context, keys []string) (map[string]bool, error) {
+		open, err := st.OpenEffects(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range long {
+			open[merge.EffectKey(key)] = true
+		}
+		return open, nil
+	}
 	var out []cleaned
 	err = s.eachTarget(ctx, "cleaned", func(id string, db *dialect.DB) error {
-		n, err := merge.CleanEffects(ctx, db, now, before, open, dryRun)
+		n, err := merge.CleanEffects(ctx, db, now, before, stays, dryRun)
 		if n > 0 {
 			out = append(out, cleaned{dag.CleanEffects, "connection " + id, n})
 		}

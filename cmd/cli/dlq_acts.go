@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
 )
+
+// shownAtMost is how many changed letters a command lists.
+const shownAtMost = 1000
 
 // letterChoice says which letters an act is done to: ids, or a filter.
 type letterChoice struct {
@@ -44,12 +46,21 @@ func (c letterChoice) do(ctx context.Context, s *session, act dag.LetterAct, nee
 			return err
 		}
 	}
-	letters, err := st.ActOnLetters(ctx, f, act, c.Reason, s.actor())
+	var letters []dag.DeadLetter
+	n, err := st.ActOnLetters(ctx, f, act, c.Reason, s.actor(), func(some []dag.DeadLetter) {
+		letters = append(letters, some[:min(len(some), shownAtMost-len(letters))]...)
+	})
 	if err != nil {
+		if n > 0 {
+			err = fmt.Errorf("%w; %s changed before that", err, count(n, "letter"))
+		}
 		return err
 	}
-	if len(letters) == 0 {
+	switch {
+	case n == 0:
 		fmt.Fprintln(s.env.Stderr, "nothing matches: no letter is changed")
+	case n > len(letters):
+		fmt.Fprintf(s.env.Stderr, "%s changed; the first %d:\n", count(n, "letter"), len(letters))
 	}
 	return printRows(s.env.Stdout, c.Output, letters,
 		col("id", func(l dag.DeadLetter) any { return l.ID }),
@@ -184,53 +195,42 @@ func (c dlqExpireCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	due, err := openLetters(ctx, s, dag.LetterFilter{ExpiresBy: &now})
-	if err != nil {
-		return err
-	}
 	warn := now.Add(dag.LetterWarning)
-	soon, err := openLetters(ctx, s, dag.LetterFilter{ExpiresBy: &warn})
-	if err != nil {
-		return err
-	}
-	out := expiry{Expired: len(due), Soon: len(soon) - len(due), DryRun: c.DryRun}
-	if !c.DryRun && len(due) > 0 {
-		if c.Archive != "" {
-			if err := s.exportLetters(ctx, c.Archive, due); err != nil {
-				return err
-			}
-		}
-		f := dag.LetterFilter{ExpiresBy: &now, UpTo: due[len(due)-1]}
-		letters, err := st.ActOnLetters(ctx, f, dag.ActExpire, "its time is over", s.actor())
+	out := expiry{DryRun: c.DryRun}
+	for _, status := range []dag.LetterStatus{dag.LetterSealed, dag.LetterQuarantined} {
+		due, err := st.CountLetters(ctx, dag.LetterFilter{Status: status, ExpiresBy: &now})
 		if err != nil {
 			return err
 		}
-		out.Expired = len(letters)
+		soon, err := st.CountLetters(ctx, dag.LetterFilter{Status: status, ExpiresBy: &warn})
+		if err != nil {
+			return err
+		}
+		out.Expired += due
+		out.Soon += soon - due
+	}
+	if !c.DryRun && out.Expired > 0 {
+		f := dag.LetterFilter{ExpiresBy: &now}
+		if c.Archive != "" {
+			// What is sealed again meanwhile has another expiry: what is archived, or
+			// less, is what expires.
+			if _, err := s.exportLetters(ctx, c.Archive, f, dag.LetterSealed, dag.LetterQuarantined); err != nil {
+				return err
+			}
+		}
+		bar := s.newBar("expire")
+		done := 0
+		out.Expired, err = st.ActOnLetters(ctx, f, dag.ActExpire, "its time is over", s.actor(), func(some []dag.DeadLetter) {
+			done += len(some)
+			bar.set(done, out.Expired)
+		})
+		bar.stop()
+		if err != nil {
+			return err
+		}
 	}
 	if out.Soon > 0 {
 		fmt.Fprintf(s.env.Stderr, "%s will expire within 48 hours\n", count(out.Soon, "open letter"))
 	}
 	return printPairs(s.env.Stdout, c.Output, out, []pair{{"expired", out.Expired}, {"expiring_within_48h", out.Soon}, {"dry_run", out.DryRun}})
-}
-
-// openLetters lists the ids of sealed and quarantined letters, sorted.
-func openLetters(ctx context.Context, s *session, f dag.LetterFilter) ([]int64, error) {
-	st, err := s.store(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var ids []int64
-	f.Limit = -1
-	for _, status := range []dag.LetterStatus{dag.LetterSealed, dag.LetterQuarantined} {
-		f.Status = status
-		list, err := st.Letters(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range list {
-			ids = append(ids, l.ID)
-		}
-	}
-	slices.Sort(ids)
-	return ids, nil
 }

@@ -8,13 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
 )
 
+// maxRecordLine bounds a line of a file with letters: the largest payload and
+// its edit, every byte of them escaped, with all that stands around them.
+const maxRecordLine = 16*dag.MaxPayload + 1<<20
+
 // recordsAtOnce is how many letters are read at a time for a file.
-const recordsAtOnce = 200
+const recordsAtOnce = 50
 
 type dlqExportCmd struct {
 	File string `arg:"" help:"A file for JSON lines, or - for the standard output."`
@@ -30,60 +33,63 @@ func (c dlqExportCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	st, err := s.store(ctx)
+	n, err := s.exportLetters(ctx, c.File, f, f.Status)
 	if err != nil {
-		return err
-	}
-	list, err := st.Letters(ctx, f)
-	if err != nil {
-		return err
-	}
-	ids := make([]int64, len(list))
-	for i, l := range list {
-		ids[i] = l.ID
-	}
-	if err := s.exportLetters(ctx, c.File, ids); err != nil {
 		return err
 	}
 	if c.File != "-" {
-		fmt.Fprintf(s.env.Stdout, "%s written to %s\n", count(len(ids), "letter"), c.File)
+		fmt.Fprintf(s.env.Stdout, "%s written to %s\n", count(n, "letter"), c.File)
 	}
 	return nil
 }
 
-// exportLetters writes letters to a file, one on each line. The file is synced
-// before the function returns: an expiry may follow.
-func (s *session) exportLetters(ctx context.Context, name string, ids []int64) (err error) {
+// exportLetters writes the letters of a filter that have one of the statuses to
+// a file, one on each line, and counts them. It holds few of them at a time. The
+// file is synced before the function returns: an expiry may follow.
+func (s *session) exportLetters(ctx context.Context, name string, f dag.LetterFilter, statuses ...dag.LetterStatus) (n int, err error) {
 	st, err := s.store(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	out := s.env.Stdout
 	if name != "-" {
 		file, ferr := os.OpenFile(s.path(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if ferr != nil {
-			return wrong("write "+name, "give a file that can be written", "%w", ferr)
+			return 0, wrong("write "+name, "give a file that can be written", "%w", ferr)
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 		out = file
 	}
 	w := bufio.NewWriter(out)
-	for part := range slices.Chunk(ids, recordsAtOnce) {
-		records, err := st.LetterRecords(ctx, dag.LetterFilter{IDs: part, Limit: -1})
-		if err != nil {
-			return err
-		}
-		for i := range records {
-			line, err := json.Marshal(records[i])
+	most := f.Limit
+	for _, status := range statuses {
+		for f.Status, f.After = status, 0; ; {
+			f.Limit = recordsAtOnce
+			if most > 0 {
+				if f.Limit = min(recordsAtOnce, most-n); f.Limit == 0 {
+					return n, w.Flush()
+				}
+			}
+			records, err := st.LetterRecords(ctx, f)
 			if err != nil {
-				return err
+				return n, err
 			}
-			if _, err := w.Write(append(line, '\n')); err != nil {
-				return err
+			for i := range records {
+				line, err := json.Marshal(records[i])
+				if err != nil {
+					return n, err
+				}
+				if _, err := w.Write(append(line, '\n')); err != nil {
+					return n, err
+				}
 			}
+			if n += len(records); len(records) < f.Limit {
+				break
+			}
+			f.After = records[len(records)-1].ID
 		}
 	}
-	return w.Flush()
+	return n, w.Flush()
 }
 
 type dlqImportCmd struct {
@@ -102,19 +108,23 @@ type importCounts struct {
 // Run brings letters back, line by line. A line that cannot be brought back is
 // told and does not stop the others.
 func (c dlqImportCmd) Run(ctx context.Context, s *session) error {
-	content, err := s.readFile(c.File)
+	file, err := s.openFile(c.File)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = file.Close() }()
 	st, err := s.store(ctx)
 	if err != nil {
 		return err
 	}
 	var n importCounts
 	line := 0
-	for text := range bytes.Lines(content) {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxRecordLine)
+	for lines.Scan() {
 		line++
-		if text = bytes.TrimSpace(text); len(text) == 0 {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
 			continue
 		}
 		var r dag.LetterRecord
@@ -137,9 +147,13 @@ func (c dlqImportCmd) Run(ctx context.Context, s *session) error {
 			n.There++
 		}
 	}
-	if err := printPairs(s.env.Stdout, c.Output, n, []pair{
+	err = lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("%s:%d: the line has more than %d bytes, as no letter has", c.File, line+1, maxRecordLine)
+	}
+	if err := errors.Join(err, printPairs(s.env.Stdout, c.Output, n, []pair{
 		{"added", n.Added}, {"restored", n.Restored}, {"there", n.There}, {"refused", n.Refused},
-	}); err != nil {
+	})); err != nil {
 		return err
 	}
 	if n.Refused > 0 {

@@ -103,6 +103,18 @@ func (s *session) readFile(name string) ([]byte, error) {
 	return content, nil
 }
 
+// openFile opens a file that may be too large to be held as a whole.
+func (s *session) openFile(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(s.env.Stdin), nil
+	}
+	file, err := os.Open(s.path(name))
+	if err != nil {
+		return nil, wrong("read "+name, "give a file that is there, or - for the standard input", "%w", err)
+	}
+	return file, nil
+}
+
 // writeFile writes a file that the user names, readable by its owner alone: it
 // may hold secrets; - is stdout.
 func (s *session) writeFile(name string, content []byte) error {

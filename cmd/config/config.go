@@ -153,6 +153,9 @@ type Retention struct {
 	// Effects are effect keys: a step that runs again after it does its effect
 	// again. Default 30 days, at least the life of a dead letter.
 	Effects time.Duration
+	// Desk is for the payloads that edits of settled letters replaced, and for
+	// replays that ended. Default 90 days.
+	Desk time.Duration
 	// Logs of attempts on this machine. Default 90 days.
 	Logs time.Duration
 }
@@ -183,7 +186,7 @@ func Default(home string) Config {
 		},
 		Callbacks: Callbacks{Interval: time.Second, MaxAttempts: 10, LeaseDuration: 30 * time.Second},
 		Logging:   Logging{Level: "info", Format: "text", Folder: filepath.Join(home, "logs")},
-		Retention: Retention{Events: 30 * day, Effects: 30 * day, Logs: 90 * day},
+		Retention: Retention{Events: 30 * day, Effects: 30 * day, Desk: 90 * day, Logs: 90 * day},
 	}
 }
 

@@ -80,6 +80,7 @@ func slots(c *Config) []slot {
 		s("retention", "attempts", age(&c.Retention.Attempts), "How long attempts that were followed by another one are kept."),
 		s("retention", "events", age(&c.Retention.Events), "How long callback events are kept once they are delivered or given up."),
 		s("retention", "effects", age(&c.Retention.Effects), "How long effect keys are kept; at least as long as a dead letter lives."),
+		s("retention", "desk", age(&c.Retention.Desk), "How long the old payloads of edited letters are kept once these are settled, and replays that ended in dlq drains."),
 		s("retention", "logs", age(&c.Retention.Logs), "How long the logs of attempts are kept on this machine."),
 	}
 }

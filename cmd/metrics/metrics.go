@@ -28,6 +28,8 @@ type Metrics struct {
 	lost       prometheus.Counter
 	attempts   *prometheus.CounterVec
 	transacted *prometheus.CounterVec
+	cleaned    *prometheus.CounterVec
+	unclean    *prometheus.CounterVec
 
 	queues, operators, receivers values
 }
@@ -65,6 +67,10 @@ func New(reg prometheus.Registerer) *Metrics {
 			"operator", "state"),
 		transacted: vector("airlock_database_transactions_repeated_total", "Transactions on the state database that were run again, by cause.",
 			"cause"),
+		cleaned: vector("airlock_history_deleted_total", "Old history that automatic cleans of this process deleted, by kind: runs, attempts, events, effects, desk, logs.",
+			"kind"),
+		unclean: vector("airlock_history_clean_failures_total", "Automatic cleans of this process that failed, by kind; each is tried again.",
+			"kind"),
 		heartbeat: counter("airflow_scheduler_heartbeat", "Passes of the scheduler."),
 		pass:      summary("airflow_scheduler_scheduler_loop_duration", "How long a pass of the scheduler took, in seconds."),
 		runs: map[dag.RunState]prometheus.Summary{
@@ -167,6 +173,16 @@ func (m *Metrics) RunStarted(late time.Duration) { m.delay.Observe(max(0, late.S
 // Delivered counts the end of a callback's delivery.
 func (m *Metrics) Delivered(receiver, outcome string) {
 	m.delivered.WithLabelValues(m.receivers.bound(receiver), outcome).Inc()
+}
+
+// Cleaned counts what an automatic clean deleted, or that it failed.
+func (m *Metrics) Cleaned(kind dag.CleanKind, deleted int, err error) {
+	m.cleaned.WithLabelValues(string(kind)).Add(float64(deleted))
+	failed := 0.0
+	if err != nil {
+		failed = 1
+	}
+	m.unclean.WithLabelValues(string(kind)).Add(failed)
 }
 
 // Repeated counts a transaction that is run again.

@@ -13,18 +13,18 @@ import (
 // cleanChunk is how many effect keys one transaction deletes.
 const cleanChunk = 500
 
+// StayingKeys tells which of some effect keys must not be deleted.
+type StayingKeys func(ctx context.Context, keys []string) (map[string]bool, error)
+
 // CleanEffects deletes the effect keys of a target whose own time is over and
-// that were committed before the given instant, in small transactions. The keys
-// in open stay: somebody may still replay what they belong to. It counts what is
-// gone, or with dryRun would be.
-func CleanEffects(ctx context.Context, db *dialect.DB, now, before time.Time, open []string, dryRun bool) (int, error) {
+// that were committed before the given instant, in small transactions. Keys
+// that stays knows remain: somebody may still replay what they belong to. It is
+// asked about some at a time, as they are stored (see EffectKey). It counts what
+// is gone, or with dryRun would be.
+func CleanEffects(ctx context.Context, db *dialect.DB, now, before time.Time, stays StayingKeys, dryRun bool) (int, error) {
 	there, err := tableExists(ctx, db, db.Reader(), "airlock_effect")
 	if err != nil || !there {
 		return 0, err
-	}
-	stays := make(map[string]bool, len(open))
-	for _, key := range open {
-		stays[EffectKey(key)] = true
 	}
 	deleted, after := 0, ""
 	for {
@@ -39,9 +39,13 @@ func CleanEffects(ctx context.Context, db *dialect.DB, now, before time.Time, op
 			return deleted, nil
 		}
 		after = keys[len(keys)-1]
+		open, err := stays(ctx, keys)
+		if err != nil {
+			return deleted, err
+		}
 		var gone []any
 		for _, key := range keys {
-			if !stays[key] {
+			if !open[key] {
 				gone = append(gone, key)
 			}
 		}

@@ -33,13 +33,14 @@ type Effect struct {
 	progress *progress
 }
 
-// maxKey is the length of a key that is stored as it stands.
-const maxKey = 700
+// MaxEffectKey is the greatest length, in bytes, of a key that is stored as it
+// stands.
+const MaxEffectKey = 700
 
 // EffectKey is the key as it is stored: one that is longer than the column is
 // replaced by its hash.
 func EffectKey(key string) string {
-	if len(key) <= maxKey {
+	if len(key) <= MaxEffectKey {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))

@@ -93,8 +93,11 @@ type Desk interface {
 	Check(ctx context.Context) ([]dag.Violation, error)
 	// Clean deletes one batch of history and is called again while there is more.
 	Clean(ctx context.Context, b dag.CleanBatch) (dag.CleanedBatch, error)
-	// OpenKeys lists what open dead letters and unfinished runs refer to.
-	OpenKeys(ctx context.Context) (instances []dag.TaskInstanceKey, effects []string, err error)
+	// OpenInstances gives each the instances of open dead letters and of unfinished
+	// runs, some at a time.
+	OpenInstances(ctx context.Context, each func([]dag.TaskInstanceKey) error) error
+	// OpenEffects tells which of some effect keys open dead letters name.
+	OpenEffects(ctx context.Context, keys []string) (map[string]bool, error)
 	// ImportErrors lists the problems that SetImportErrors recorded.
 	ImportErrors(ctx context.Context) ([]dag.Problem, error)
 }

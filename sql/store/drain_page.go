@@ -54,7 +54,7 @@ func (s *Store) ReplayPage(ctx context.Context, f dag.LetterFilter, drain string
 	c := letterCondition(f)
 	var rows []caseRow
 	if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+letterColumns+", payload, task_instance_id, fence, payload_edit FROM dead_letter"+
-		c.where()+" ORDER BY id"+limit(f.Limit, chunk), c.args...); err != nil {
+		s.inOrder(f)+c.where()+" ORDER BY id"+limit(f.Limit, chunk), c.args...); err != nil {
 		return nil, s.explain("read dead letters", err)
 	}
 	out := make([]dag.ReplayCase, len(rows))

@@ -34,74 +34,136 @@ func ruleOf(act dag.LetterAct) (actRule, error) {
 	}
 }
 
+// maxNamed is the greatest number of letters that one act may name by their ids:
+// all of them are changed in one transaction.
+const maxNamed = 10_000
+
 // ActOnLetters does one act to the letters that a filter finds, each with an
-// audit row, and lists them as they are then. Letters that the act does not fit
-// are passed over, but one that is named by its id and does not fit is an
-// ErrConflict, and nothing is done. Expiry takes only letters whose time has
-// come.
-func (s *Store) ActOnLetters(ctx context.Context, f dag.LetterFilter, act dag.LetterAct, reason, actor string) ([]dag.DeadLetter, error) {
+// audit row, and tells how many. each, when not nil, is given the letters as they
+// are then, some hundred at a time, after they were committed.
+//
+// Letters that are named by their ids are changed in one transaction: one that
+// does not fit is an ErrConflict, and nothing is done. Those that another filter
+// finds are changed in transactions of some hundred, and what the act does not
+// fit is passed over. Expiry takes only letters whose time has come.
+func (s *Store) ActOnLetters(
+	ctx context.Context, f dag.LetterFilter, act dag.LetterAct, reason, actor string, each func([]dag.DeadLetter),
+) (int, error) {
 	rule, err := ruleOf(act)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	var out []dag.DeadLetter
-	f.Limit = chunk
-	for {
-		var done []dag.DeadLetter
-		full := false
-		err := s.write(ctx, string(act)+" dead letters", func(ctx context.Context, t *tx) error {
-			done, full = nil, false
-			found, err := t.lettersFor(ctx, f, act, rule)
-			if err != nil || len(found) == 0 {
-				return err
-			}
-			full = len(found) == chunk
-			if err := t.setLetterStatus(ctx, found, rule.to, string(rule.decision), reason, actor); err != nil {
-				return err
-			}
-			if act == dag.ActRelease {
-				ids := make([]int64, len(found))
-				for i := range found {
-					ids[i] = found[i].ID
-					after := found[i]
-					after.Status = rule.to
-					t.tally.change(after, rule.to, 0)
-					found[i].ReturnCount = 0
-				}
-				if _, err := t.exec(ctx, "UPDATE dead_letter SET return_count = 0 WHERE id IN ("+idList(ids)+")"); err != nil {
+	if each == nil {
+		each = func([]dag.DeadLetter) {}
+	}
+	if len(f.IDs) > 0 {
+		return s.actOnNamed(ctx, f, act, rule, reason, actor, each)
+	}
+	total, wanted := 0, f.Status
+	for _, status := range rule.from {
+		if wanted != "" && wanted != status {
+			continue
+		}
+		f.Status, f.After = status, 0
+		for {
+			var done []dag.DeadLetter
+			err := s.write(ctx, string(act)+" dead letters", func(ctx context.Context, t *tx) (err error) {
+				if done, err = t.lettersFor(ctx, f, act, rule); err != nil || len(done) == 0 {
 					return err
 				}
+				return t.act(ctx, done, act, rule, reason, actor)
+			})
+			if err != nil {
+				return total, err
 			}
-			for i := range found {
-				found[i].Status, found[i].UpdatedAt = rule.to, t.now
+			if total += len(done); len(done) > 0 {
+				each(done)
 			}
-			done = found
-			return nil
-		})
-		if err != nil {
-			return out, err
+			if len(done) < chunk {
+				break
+			}
+			if act != dag.ActExpire { // those that expired are found no more
+				f.After = done[len(done)-1].ID
+			}
 		}
-		out = append(out, done...)
-		if !full {
-			return out, nil
-		}
-		f.After = done[len(done)-1].ID
 	}
+	return total, nil
 }
 
-// lettersFor locks the letters of a filter that an act fits.
+// actOnNamed does an act to letters by their ids, to all of them or to none.
+func (s *Store) actOnNamed(
+	ctx context.Context, f dag.LetterFilter, act dag.LetterAct, rule actRule, reason, actor string, each func([]dag.DeadLetter),
+) (int, error) {
+	ids := slices.Compact(slices.Sorted(slices.Values(f.IDs)))
+	if len(ids) > maxNamed {
+		return 0, &dag.Error{
+			Code: dag.ErrInvalid, Op: string(act) + " letters", Err: fmt.Errorf("%d ids are given, %d are the most", len(ids), maxNamed),
+			Hint: "say which letters by a filter, or in several commands",
+		}
+	}
+	var done []dag.DeadLetter
+	err := s.write(ctx, string(act)+" dead letters", func(ctx context.Context, t *tx) error {
+		done = nil
+		for part := range slices.Chunk(ids, chunk) {
+			f.IDs = part
+			found, err := t.lettersFor(ctx, f, act, rule)
+			if err != nil {
+				return err
+			}
+			if err := t.act(ctx, found, act, rule, reason, actor); err != nil {
+				return err
+			}
+			done = append(done, found...)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for part := range slices.Chunk(done, chunk) {
+		each(part)
+	}
+	return len(done), nil
+}
+
+// act changes letters that fit, and sets in them what changed.
+func (t *tx) act(ctx context.Context, found []dag.DeadLetter, act dag.LetterAct, rule actRule, reason, actor string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	if err := t.setLetterStatus(ctx, found, rule.to, string(rule.decision), reason, actor); err != nil {
+		return err
+	}
+	ids := make([]int64, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+		found[i].Status, found[i].UpdatedAt = rule.to, t.now
+	}
+	if act != dag.ActRelease {
+		return nil
+	}
+	for i := range found {
+		t.tally.change(found[i], rule.to, 0)
+		found[i].ReturnCount = 0
+	}
+	_, err := t.exec(ctx, "UPDATE dead_letter SET return_count = 0 WHERE id IN ("+idList(ids)+")")
+	return err
+}
+
+// lettersFor locks the next letters of a filter that an act fits, in the order of
+// their ids, or of their expiry when that is the act.
 func (t *tx) lettersFor(ctx context.Context, f dag.LetterFilter, act dag.LetterAct, rule actRule) ([]dag.DeadLetter, error) {
 	c := letterCondition(f)
+	index, order := t.s.inOrder(f), " ORDER BY id"
 	if act == dag.ActExpire {
 		c.add("expires_at <= ?", t.at)
-	}
-	byID := len(f.IDs) > 0
-	if !byID {
-		c.in("status", anys(rule.from))
+		if len(f.IDs) == 0 {
+			index, order = t.s.byExpiry(), " ORDER BY expires_at"
+		}
 	}
 	var rows []letterRow
-	if err := t.SelectContext(ctx, &rows, "SELECT "+letterColumns+" FROM dead_letter"+c.where()+" ORDER BY id"+limit(f.Limit, chunk)+t.s.db.ForUpdate(),
-		c.args...); err != nil {
+	if err := t.SelectContext(ctx, &rows, "SELECT "+letterColumns+" FROM dead_letter"+index+c.where()+order+limit(chunk, chunk)+
+		t.s.db.ForUpdate(), c.args...); err != nil {
 		return nil, err
 	}
 	out := make([]dag.DeadLetter, 0, len(rows))
@@ -116,12 +178,13 @@ func (t *tx) lettersFor(ctx context.Context, f dag.LetterFilter, act dag.LetterA
 		}
 		out = append(out, l)
 	}
-	if byID && f.After == 0 && act != dag.ActExpire {
-		for _, id := range f.IDs {
-			if !seen[id] && len(rows) < chunk {
-				return nil, &dag.Error{
-					Code: dag.ErrNotFound, Op: fmt.Sprintf("%s letter %d", act, id), Err: errors.New("there is none"), Hint: "airlock dlq list shows those that there are",
-				}
+	if act == dag.ActExpire {
+		return out, nil
+	}
+	for _, id := range f.IDs {
+		if !seen[id] {
+			return nil, &dag.Error{
+				Code: dag.ErrNotFound, Op: fmt.Sprintf("%s letter %d", act, id), Err: errors.New("there is none"), Hint: "airlock dlq list shows those that there are",
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func (s *Store) LetterRecords(ctx context.Context, f dag.LetterFilter) ([]dag.Le
 	c := letterCondition(f)
 	var rows []caseRow
 	if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+letterColumns+", payload, stack_trace, task_instance_id, fence, payload_edit FROM dead_letter"+
-		c.where()+" ORDER BY id"+limit(f.Limit, 100), c.args...); err != nil {
+		s.inOrder(f)+c.where()+" ORDER BY id"+limit(f.Limit, 100), c.args...); err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
 	out := make([]dag.LetterRecord, len(rows))

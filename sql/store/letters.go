@@ -70,6 +70,45 @@ func (r letterRow) model() dag.DeadLetter {
 	return l
 }
 
+// inOrder names the index that has the letters of a filter in the order of their
+// ids, for whoever reads page after page: another one would be sorted anew for
+// each page.
+func (s *Store) inOrder(f dag.LetterFilter) string {
+	name, sqlite := "PRIMARY", ""
+	switch {
+	case len(f.IDs) > 0:
+		return ""
+	case f.Fingerprint != "":
+		name, sqlite = "k_fingerprint", "dead_letter_fingerprint"
+	case f.Status != "":
+		name, sqlite = "k_open", "dead_letter_open"
+	}
+	switch {
+	case !s.db.IsSQLite():
+		return s.db.ForceIndex(name)
+	case sqlite == "":
+		return " NOT INDEXED" // by the row's number, that is
+	default:
+		return s.db.ForceIndex(sqlite)
+	}
+}
+
+// byExpiry names the index that has the letters of a status by their expiry.
+func (s *Store) byExpiry() string {
+	if s.db.IsSQLite() {
+		return s.db.ForceIndex("dead_letter_expiry")
+	}
+	return s.db.ForceIndex("k_expiry")
+}
+
+// CountLetters counts the letters that a filter finds.
+func (s *Store) CountLetters(ctx context.Context, f dag.LetterFilter) (int, error) {
+	c := letterCondition(f)
+	var n int
+	err := s.db.Reader().GetContext(ctx, &n, "SELECT COUNT(*) FROM dead_letter"+c.where(), c.args...)
+	return n, s.explain("count dead letters", err)
+}
+
 // gpuQueues is dag.LaneOf as a condition; '/' is the character after '.'.
 const gpuQueues = "(queue = 'gpu' OR (queue >= 'gpu.' AND queue < 'gpu/'))"
 

@@ -145,7 +145,7 @@ func testRandomLives(t *testing.T, b *bundle) {
 				}).Draw(rt, "decision")))
 			case 8:
 				act := rapid.SampledFrom([]dag.LetterAct{dag.ActQuarantine, dag.ActRelease, dag.ActResolve, dag.ActExpire}).Draw(rt, "desk")
-				_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{DagID: d.ID}, act, "because", "cli:ann")
+				_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{DagID: d.ID}, act, "because", "cli:ann", nil)
 				require.NoError(rt, err)
 			}
 			got, err := b.s.Check(ctx)

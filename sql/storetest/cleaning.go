@@ -151,10 +151,22 @@ func testCleanAttempts(t *testing.T, b *bundle) {
 	require.Equal(t, 2, gone)
 	require.Equal(t, 4, b.count("SELECT COUNT(*) FROM task_attempt"))
 	b.sound()
-	open, effects, err := b.s.OpenKeys(t.Context())
-	require.NoError(t, err)
+	var open []dag.TaskInstanceKey
+	require.NoError(t, b.s.OpenInstances(t.Context(), func(keys []dag.TaskInstanceKey) error {
+		open = append(open, keys...)
+		return nil
+	}))
 	require.Equal(t, []dag.TaskInstanceKey{{DagID: "d", RunID: "r", TaskID: "bad", MapIndex: -1}}, open)
-	require.Len(t, effects, 1)
+	effects := []string{b.letters(dag.LetterFilter{})[0].IdempotencyKey}
+	named, err := b.s.OpenEffects(t.Context(), []string{effects[0], "other"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{effects[0]: true}, named)
+	long, err := b.s.LongEffects(t.Context(), len(effects[0])-1)
+	require.NoError(t, err)
+	require.Equal(t, effects, long)
+	long, err = b.s.LongEffects(t.Context(), len(effects[0]))
+	require.NoError(t, err)
+	require.Empty(t, long)
 
 	// An effect key goes when its time is over and no open letter names it.
 	for key, days := range map[string]int{"old": -1, "new": 1, effects[0]: -1} {
@@ -166,6 +178,40 @@ func testCleanAttempts(t *testing.T, b *bundle) {
 	gone, _ = b.clean(dag.CleanEffects, later, 10, false)
 	require.Equal(t, 1, gone)
 	require.Equal(t, 2, b.count("SELECT COUNT(*) FROM effect"))
+}
+
+// testCleanDesk deletes the edits of settled letters and replays that ended with
+// all their letters; what was decided stays.
+func testCleanDesk(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	b.sealed(oneDAG("d", "a"), 3)
+	all := b.letters(dag.LetterFilter{})
+	for _, l := range all[:2] {
+		_, err := b.s.EditLetter(ctx, l.ID, raw(`{"a":1}`), "typo", "cli:ann")
+		require.NoError(t, err)
+	}
+	_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{all[0].ID}}, dag.ActResolve, "because", "cli:ann", nil)
+	require.NoError(t, err)
+	d := b.drain("on", dag.Drain{Filter: dag.LetterFilter{IDs: []int64{all[2].ID}}})
+	b.step(d, b.verdicts(d, dag.DecisionReplayed))
+	b.drain("open", dag.Drain{})
+	later := b.clock.Now().Add(time.Hour)
+	gone, _ := b.clean(dag.CleanDesk, b.clock.Now(), 10, false)
+	require.Zero(t, gone, "nothing is old enough")
+	would, _ := b.clean(dag.CleanDesk, later, 10, true)
+	require.Equal(t, 1, would)
+	gone, _ = b.clean(dag.CleanDesk, later, 10, false)
+	require.Equal(t, 1, gone, "the edit of the settled letter")
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM dead_letter_edit WHERE dead_letter_id = ?", all[1].ID))
+	b.finish(succeed)
+	gone, _ = b.clean(dag.CleanDesk, later, 10, false)
+	require.Equal(t, 1, gone, "the replay whose letter has ended")
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM replay_drain WHERE id = 'open'"))
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM dead_letter_audit WHERE drain_id = 'on'"))
+	// The clean counts letters anew, too.
+	b.raw("UPDATE dead_letter SET status = 'dropped' WHERE id = ?", all[0].ID)
+	b.clean(dag.CleanDesk, later, 10, false)
+	b.sound()
 }
 
 func testReset(t *testing.T, b *bundle) {

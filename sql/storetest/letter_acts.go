@@ -23,17 +23,34 @@ func testLetterActs(t *testing.T, b *bundle) {
 		return out
 	}
 	act := func(f dag.LetterFilter, a dag.LetterAct) []int64 {
-		got, err := b.s.ActOnLetters(ctx, f, a, "because", "cli:ann")
+		var got []dag.DeadLetter
+		n, err := b.s.ActOnLetters(ctx, f, a, "because", "cli:ann", func(some []dag.DeadLetter) { got = append(got, some...) })
 		require.NoError(t, err)
+		require.Len(t, got, n)
 		return ids(got)
 	}
 	b.behind("UPDATE dead_letter SET return_count = 5")
 	require.Equal(t, ids(all[:2]), act(dag.LetterFilter{IDs: ids(all[:2])}, dag.ActQuarantine))
-	_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: ids(all[1:3])}, dag.ActQuarantine, "", "cli:ann")
+	_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: ids(all[1:3])}, dag.ActQuarantine, "", "cli:ann", nil)
 	require.Equal(t, dag.ErrConflict, dag.CodeOf(err))
 	require.Equal(t, dag.LetterSealed, b.letters(dag.LetterFilter{})[2].Status, "nothing was done")
-	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{4711}}, dag.ActRelease, "", "cli:ann")
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{4711}}, dag.ActRelease, "", "cli:ann", nil)
 	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
+	// However many are named, it is all of them or none.
+	many := ids(all[2:])
+	for i := range int64(600) {
+		many = append(many, 1_000_000+i)
+	}
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: many}, dag.ActQuarantine, "", "cli:ann", nil)
+	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
+	require.Equal(t, dag.LetterSealed, b.letters(dag.LetterFilter{})[2].Status, "nothing was done")
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: make([]int64, 1)}, dag.ActQuarantine, "", "cli:ann", nil)
+	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
+	for i := range int64(20_000) {
+		many = append(many, 2_000_000+i)
+	}
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: many}, dag.ActQuarantine, "", "cli:ann", nil)
+	require.Equal(t, dag.ErrInvalid, dag.CodeOf(err))
 	require.Equal(t, ids(all[:2]), act(dag.LetterFilter{DagID: "d"}, dag.ActRelease))
 	require.Equal(t, []int{0, 0, 5, 5}, []int{
 		b.letters(dag.LetterFilter{})[0].ReturnCount, b.letters(dag.LetterFilter{})[1].ReturnCount,
@@ -127,7 +144,7 @@ func testLetterRecords(t *testing.T, b *bundle) {
 	require.NoError(t, err)
 	require.Equal(t, dag.ImportThere, status)
 	b.clock.Advance(dag.LetterTTL)
-	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{records[0].ID}}, dag.ActExpire, "", "cli:ann")
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{records[0].ID}}, dag.ActExpire, "", "cli:ann", nil)
 	require.NoError(t, err)
 	b.behind(`UPDATE dead_letter SET payload = '{"a":"evil"}' WHERE id = ?`, records[1].ID)
 	b.behind("DELETE FROM dead_letter WHERE id = ?", records[2].ID)

@@ -89,6 +89,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"old runs go, and what is needed stays", testCleanRuns},
 		{"a run waits for its callbacks to be delivered", testCleanWaits},
 		{"old attempts and effect keys go", testCleanAttempts},
+		{"old edits and replays go", testCleanDesk},
 		{"a reset drops what Airlock made", testReset},
 		{"figures for the metrics", testStats},
 		{"a circuit is counted, opened and closed", testCircuits},

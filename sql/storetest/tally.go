@@ -18,7 +18,7 @@ func testTally(t *testing.T, b *bundle) {
 	b.sealed(oneDAG("d", "a"), 4)
 	all := b.letters(dag.LetterFilter{})
 	for _, act := range []dag.LetterAct{dag.ActQuarantine, dag.ActRelease, dag.ActResolve} {
-		_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{all[0].ID}}, act, "because", "cli:ann")
+		_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{all[0].ID}}, act, "because", "cli:ann", nil)
 		require.NoError(t, err)
 		b.sound()
 	}
@@ -108,7 +108,7 @@ func testTallyGroups(t *testing.T, b *bundle) {
 	}
 	all := b.letters(dag.LetterFilter{})
 	require.Len(t, all, 10)
-	_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{all[0].ID, all[5].ID}}, dag.ActQuarantine, "", "cli:ann")
+	_, err := b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{all[0].ID, all[5].ID}}, dag.ActQuarantine, "", "cli:ann", nil)
 	require.NoError(t, err)
 	drain := b.drain("x", dag.Drain{Limit: 3})
 	b.step(drain, b.verdicts(drain, dag.DecisionReplayed))
