@@ -35,6 +35,7 @@ type exchange struct {
 // run exchanges until ctx has ended and every result is written. What cannot be
 // written by the time that over is done is dropped: its lease ends then.
 func (x *exchange) run(ctx, over context.Context) {
+	x.turn(ctx, nil) // who joins takes what is there, and does not wait first
 	for ctx.Err() == nil || x.held > 0 || x.unsure {
 		batch := x.wait(ctx, over)
 		if x.busy && len(x.backlog.late) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 )
 
 // exchanging runs an exchange that holds the given results until it ends, and
@@ -134,4 +135,20 @@ func TestExchangeFindsAClaimWhoseAnswerWasLost(t *testing.T) {
 	require.Equal(t, dag.StateSuccess, ended[0].State)
 	require.EqualValues(t, 7, ended[0].TaskInstanceID)
 	require.EqualValues(t, 3, asked.Load())
+}
+
+// TestAWorkerThatJoinsClaimsAtOnce: its clock stands still, so that it can wait
+// for no poll, and nobody wakes it.
+func TestAWorkerThatJoinsClaimsAtOnce(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	asked := 0
+	w := workerOn(t, brokenStore{exchange: func([]dag.Result) ([]dag.ApplyStatus, []dag.Claim, error) {
+		asked++
+		stop()
+		return nil, nil, nil
+	}})
+	w.clock.Clock = dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	(&exchange{w: w, work: t.Context()}).run(stopped, t.Context())
+	require.Equal(t, 1, asked)
 }
