@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 )
@@ -58,6 +59,9 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 	if !t.s.db.IsSQLite() || b.plain() {
 		return b.runOnce(ctx, t)
 	}
+	if column := b.onlyVaries(); column != "" {
+		return b.runVarying(ctx, t, column)
+	}
 	var total int64
 	for i, id := range b.ids {
 		var q strings.Builder
@@ -83,6 +87,50 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 		total += n
 	}
 	return total, nil
+}
+
+// onlyVaries is the one column that gets a text of its own in every row, where
+// all others get one value; empty when it is not so.
+func (b *bulk) onlyVaries() string {
+	column := ""
+	for _, c := range b.columns {
+		if b.uniform(c) {
+			continue
+		}
+		if column != "" {
+			return ""
+		}
+		column = c
+	}
+	for i, given := range b.given[column] {
+		if _, text := b.values[column][i].(string); !given || !text {
+			return ""
+		}
+	}
+	return column
+}
+
+// runVarying writes all rows with one statement on SQLite, whose text is the
+// same for any rows.
+func (b *bulk) runVarying(ctx context.Context, t *tx, varying string) (int64, error) {
+	var q strings.Builder
+	var args []any
+	q.WriteString("UPDATE " + b.table + " SET " + varying + " = j.value")
+	for _, column := range b.columns {
+		if column != varying {
+			q.WriteString(", " + column + " = ?")
+			args = append(args, b.values[column][0])
+		}
+	}
+	values := make(map[string]string, len(b.ids))
+	for i, id := range b.ids {
+		values[strconv.FormatInt(id, 10)] = b.values[varying][i].(string)
+	}
+	object, err := json.Marshal(values)
+	if err != nil {
+		return 0, err
+	}
+	return t.exec(ctx, q.String()+" FROM json_each(?) j WHERE "+b.table+".id = CAST(j.key AS INTEGER)", append(args, string(object))...)
 }
 
 // plain tells whether every row gets the same values.

@@ -87,7 +87,7 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	}
 	var waiting []candidate
 	if !waits && onlyPoolsLimit(runs, ready) {
-		err = t.countPools(ctx, l, pools)
+		err = t.countOrGoOn(ctx, l, pools, ready)
 	} else if err = t.countAll(ctx, l, pools, len(ready) > 0); err == nil {
 		waiting, err = t.waiting(ctx, l, onlyRun)
 	}
@@ -129,6 +129,9 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	})
 	if err != nil {
 		return 0, nil, err
+	}
+	if l.stands {
+		t.keepStanding(l, pools)
 	}
 	return queued, never, t.writeQueued(ctx, groups)
 }

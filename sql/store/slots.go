@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -17,6 +18,13 @@ type slots struct {
 	dagTasks map[dagTask]int
 	versions map[int64]int64 // run -> version
 	fair
+	// stands is set when the count may be gone on from: seen is what the file was
+	// then, and counted when it was made.
+	stands  bool
+	pass    int64
+	before  *stood
+	seen    fileStamp
+	counted time.Time
 }
 
 type openPool struct {
@@ -39,6 +47,7 @@ func (t *tx) lockPools(ctx context.Context) (*slots, map[string]bool, error) {
 		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
 		fair: newFair(),
 	}
+	l.pass, l.before = t.s.standing.begin()
 	deferred := map[string]bool{}
 	var pools []struct {
 		Name            string `db:"name"`

@@ -24,6 +24,7 @@ type Store struct {
 	secrets  *fernet   // nil: no key
 	versions *versionCache
 	memory   *runMemory
+	standing standing
 	allowed  map[change]bool
 	log      *slog.Logger
 	// idle remembers that the last question found nothing: the next one is asked
@@ -147,6 +148,8 @@ type tx struct {
 
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
+	// stands is what the pass counted; nil when it counted nothing.
+	stands *stood
 }
 
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
@@ -154,6 +157,7 @@ type tx struct {
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	crashpoint.At(op, "before")
 	lines := 0
+	var stands *stood
 	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
 		now, err := s.nowBy(ctx, x)
 		if err != nil {
@@ -163,11 +167,14 @@ func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Contex
 		if err = fn(ctx, t); err == nil {
 			err = t.writeTally(ctx)
 		}
-		lines = t.lines
+		lines, stands = t.lines, t.stands
 		crashpoint.At(op, "inside")
 		return err
 	})
 	crashpoint.At(op, "after")
+	if err == nil {
+		s.standing.commit(stands)
+	}
 	if err == nil && lines > 0 && s.tallied.Add(int64(lines)) >= compactAfter {
 		s.tallied.Store(0)
 		if err := s.compact(ctx); err != nil { // the sums are right all the same

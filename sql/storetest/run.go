@@ -20,6 +20,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"dates keep their microseconds", testDates},
 		{"a run exists once", testUniqueRuns},
 		{"runs of many DAGs are made in one go", testRunsOfManyDAGs},
+		{"two schedulers never give a slot twice", testPoolOfTwoSchedulers},
 		{"a run is found by its logical date", testExternalRun},
 		{"a test takes its date from an earlier one", testTestRuns},
 		{"two schedulers make one run", testTwoSchedulersMakeOneRun},
