@@ -61,6 +61,12 @@ func openSQLite(ctx context.Context, t target, o Options) (*DB, error) {
 	return d, nil
 }
 
+// NoFileError is a SQLite database whose file is not there and was not to be made.
+type NoFileError struct{ Path string }
+
+// Error implements error.
+func (e *NoFileError) Error() string { return "there is no file " + e.Path }
+
 func checkFile(t target, create bool) error {
 	fail := func(hint, format string, args ...any) error {
 		return &dag.Error{Code: dag.ErrInvalid, Op: "open " + t.String(), Hint: hint, Err: fmt.Errorf(format, args...)}
@@ -74,7 +80,7 @@ func checkFile(t target, create bool) error {
 	case !os.IsNotExist(err):
 		return fail("check the rights of its folders", "%w", err)
 	case !create:
-		return fail("check the path; four slashes begin an absolute one", "there is no file %s", t.path)
+		return fail("check the path; four slashes begin an absolute one", "%w", &NoFileError{Path: t.path})
 	}
 	folder := filepath.Dir(t.path)
 	if _, err := os.Stat(folder); err != nil {

@@ -70,7 +70,7 @@ func (b *batch) duplicateKeys(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
-	text := fmt.Sprintf("%d rows have a key that another row of the batch has; nothing was written", b.dups)
+	text := fmt.Sprintf("rows whose key another row of the batch has: %d; nothing was written", b.dups)
 	for rows.Next() {
 		cells, err := rows.SliceScan()
 		if err != nil {

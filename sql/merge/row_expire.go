@@ -23,35 +23,37 @@ func ExpireRows(ctx context.Context, db *dialect.DB, h RowHand) (expired int, er
 	if err := EnsureTables(ctx, db); err != nil {
 		return 0, err
 	}
+	last := int64(0) // what lies before it is decided: each letter is looked at once
 	for {
-		n := 0
+		var found []int64
 		err := db.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-			var ids []any
-			var found []int64
-			if err := tx.SelectContext(ctx, &found, fmt.Sprintf("SELECT id FROM airlock_dead_letter_row WHERE status = '%s' AND expires_at < ? ORDER BY id LIMIT %d",
-				dag.LetterQuarantined, expireChunk)+db.ForUpdate(), dialect.Stamp(h.At)); err != nil {
+			found = nil
+			if err := tx.SelectContext(ctx, &found, fmt.Sprintf("SELECT id FROM airlock_dead_letter_row WHERE id > ? AND status = '%s' AND expires_at < ? ORDER BY id LIMIT %d",
+				dag.LetterQuarantined, expireChunk)+db.ForUpdate(), last, dialect.Stamp(h.At)); err != nil {
 				return err
 			}
-			if n = len(found); n == 0 {
+			if len(found) == 0 {
 				return nil
 			}
+			audit, ids := make([]any, 0, 5*len(found)), []any{dialect.Stamp(h.At)}
 			for _, id := range found {
+				audit = append(audit, id, RowExpired, messageText(h.Reason), h.Actor, dialect.Stamp(h.At))
 				ids = append(ids, id)
-				if err := writeAudit(ctx, tx, db, auditRow{letter: id, decision: RowExpired, reason: h.Reason, actor: h.Actor, at: h.At}); err != nil {
-					return err
-				}
 			}
-			_, err := tx.ExecContext(ctx, "UPDATE airlock_dead_letter_row SET status = '"+string(dag.LetterExpired)+"', updated_at = ? WHERE id IN ("+dialect.Marks(n)+")",
-				append([]any{dialect.Stamp(h.At)}, ids...)...)
+			if _, err := tx.ExecContext(ctx, "INSERT INTO airlock_dead_letter_row_audit (dead_letter_id, decision, reason, actor, decided_at) VALUES "+dialect.Rows(len(found), 5), audit...); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE airlock_dead_letter_row SET status = '"+string(dag.LetterExpired)+"', updated_at = ? WHERE id IN ("+dialect.Marks(len(found))+")", ids...)
 			return err
 		})
 		if err != nil {
 			return expired, fmt.Errorf("expire row letters: %w", err)
 		}
-		expired += n
-		if n < expireChunk {
+		expired += len(found)
+		if len(found) < expireChunk {
 			return expired, nil
 		}
+		last = found[len(found)-1]
 	}
 }
 

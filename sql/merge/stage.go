@@ -99,7 +99,7 @@ func (l *loader) readAll(ctx context.Context, in chan<- *load, free <-chan *load
 		if err := l.take(rec); err != nil {
 			return err
 		}
-		if n := l.next; n.rows >= l.w.perLoad || n.bytes >= stageBytes {
+		if n := l.next; n.rows >= l.w.perLoad || n.bytes >= l.w.bytesLoad {
 			if err := l.hand(ctx, in, free); err != nil {
 				return err
 			}
@@ -160,7 +160,11 @@ func (l *loader) take(rec *row.Record) error {
 		offset = rec.Offset
 	}
 	n := l.next
-	n.args = append(n.args, l.read, src, rec.Line, offset, []byte(rec.Raw))
+	var raw any = rec.Raw
+	if !l.w.local || !utf8.ValidString(rec.Raw) {
+		raw = []byte(rec.Raw)
+	}
+	n.args = append(n.args, l.read, src, rec.Line, offset, raw)
 	n.args = append(n.args, l.values...)
 	n.rows++
 	return nil

@@ -14,8 +14,9 @@ import (
 // Sizes of one statement that fills the stage.
 const (
 	stageRows  = 500
-	localRows  = 5000
 	stageBytes = 1 << 20
+	localRows  = 20000
+	localBytes = 4 << 20
 	systemCols = 5 // seq, src, line, off, raw
 )
 
@@ -44,9 +45,10 @@ type stager struct {
 	p    *plan
 	conn *sqlx.Conn
 	bad  *badRows
-	// perInsert is the number of rows of an INSERT, perLoad that of a load.
-	perInsert, perLoad int
-	full               *sqlx.Stmt
+	// perInsert is the number of rows of an INSERT, perLoad that of a load, which is
+	// handed on early from bytesLoad bytes.
+	perInsert, perLoad, bytesLoad int
+	full                          *sqlx.Stmt
 	// local loads by LOAD DATA LOCAL: half of the server's work of an INSERT.
 	local   bool
 	rows    dialect.LocalRows
@@ -65,11 +67,11 @@ func newStager(ctx context.Context, p *plan, conn *sqlx.Conn, bad *badRows) *sta
 	if p.db.IsSQLite() {
 		s.perInsert = max(1, min(100, 30000/len(s.columns)))
 	}
-	s.perLoad = s.perInsert
+	s.perLoad, s.bytesLoad = s.perInsert, stageBytes
 	// A value that this package has no checks for is left to the server's own,
 	// which LOCAL does not make.
 	if conn != nil && !native && p.db.LocalAllowed(ctx, conn) {
-		s.local, s.perLoad = true, localRows
+		s.local, s.perLoad, s.bytesLoad = true, localRows, localBytes
 	}
 	return s
 }

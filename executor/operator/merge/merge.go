@@ -2,7 +2,10 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -129,13 +132,46 @@ func (o Operator) plan(ctx context.Context, t *operator.Task) (*merge.Preview, e
 		return nil, fault.New(merge.CodeInvalid, merge.ProblemText(problems))
 	}
 	db, err := sqlop.Open(ctx, t, text(t.Args, "conn_id"), "", false)
+	var missing *dialect.NoFileError
+	if errors.As(err, &missing) && spec.CreateTarget && (spec.Source.Query == "" || spec.Source.ConnID != "") {
+		return o.planInNewFile(ctx, t, spec, missing.Path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
+	return o.preview(ctx, t, spec, db)
+}
+
+// planInNewFile plans a step that will make its SQLite database: against an empty
+// one elsewhere, since a plan makes nothing.
+func (o Operator) planInNewFile(ctx context.Context, t *operator.Task, spec *merge.Spec, path string) (*merge.Preview, error) {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, fault.New(fault.CodeFileNotFound, "there is no folder "+filepath.Dir(path)+" for the database; make it, or check the connection's path")
+	}
+	dir, err := os.MkdirTemp("", "airlock-plan-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	db, err := dialect.Open(ctx, "sqlite:///"+filepath.ToSlash(filepath.Join(dir, "empty.db")), dialect.Options{Clock: t.Clock, Create: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	p, err := o.preview(ctx, t, spec, db)
+	if err == nil {
+		p.Database = path
+		p.Notes = append(p.Notes, "the file of the database is not there; the step makes it")
+	}
+	return p, err
+}
+
+func (o Operator) preview(ctx context.Context, t *operator.Task, spec *merge.Spec, db *dialect.DB) (*merge.Preview, error) {
 	var source merge.Source = &merge.ListSource{Name: "xcom " + spec.Source.XCom}
 	if spec.Source.XCom == "" {
 		var done func()
+		var err error
 		if source, done, err = sourceOf(ctx, t, spec, db); err != nil {
 			return nil, err
 		}
