@@ -130,19 +130,14 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.Plann
 // timetable is the timetable of a version, made once: reading a cron text costs
 // more than finding its next tick.
 func (s *Scheduler) timetable(versionID int64, d *dag.DAG) (*timetable.Timetable, error) {
-	s.mu.Lock()
-	tt := s.timetables[versionID]
-	s.mu.Unlock()
-	if tt != nil {
+	if tt, ok := s.timetables.get(versionID, s.o.Clock.Now()); ok {
 		return tt, nil
 	}
 	tt, err := timetable.ForDAG(d)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.timetables[versionID] = tt
-	s.mu.Unlock()
+	s.timetables.put(versionID, tt)
 	return tt, nil
 }
 

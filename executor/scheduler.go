@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -104,9 +103,8 @@ func (o SchedulerOptions) withDefaults() SchedulerOptions {
 // step is a transaction that locks what it decides about.
 type Scheduler struct {
 	o          SchedulerOptions
-	mu         sync.Mutex
-	graphs     map[int64]*dag.Graph           // by version id; versions are immutable
-	timetables map[int64]*timetable.Timetable // the same
+	graphs     versionMemory[*dag.Graph]
+	timetables versionMemory[*timetable.Timetable]
 
 	looked  time.Time // when dueness and leases were last looked at
 	skipped bool      // the last pass did not look
@@ -124,7 +122,7 @@ const maxRest = 20 * time.Millisecond
 
 // NewScheduler makes a scheduler; Run starts it.
 func NewScheduler(o SchedulerOptions) *Scheduler {
-	return &Scheduler{o: o.withDefaults(), graphs: map[int64]*dag.Graph{}, timetables: map[int64]*timetable.Timetable{}}
+	return &Scheduler{o: o.withDefaults()}
 }
 
 // Run loops until ctx ends.
@@ -290,20 +288,15 @@ func (s *Scheduler) decide(snap *dag.RunSnapshot, now time.Time) (dag.Decision, 
 }
 
 func (s *Scheduler) graph(ctx context.Context, versionID int64) (*dag.Graph, error) {
-	s.mu.Lock()
-	g := s.graphs[versionID]
-	s.mu.Unlock()
-	if g != nil {
+	if g, ok := s.graphs.get(versionID, s.o.Clock.Now()); ok {
 		return g, nil
 	}
 	d, err := s.o.Catalog.Version(ctx, versionID)
 	if err != nil {
 		return nil, err
 	}
-	g = dag.NewGraph(d)
-	s.mu.Lock()
-	s.graphs[versionID] = g
-	s.mu.Unlock()
+	g := dag.NewGraph(d)
+	s.graphs.put(versionID, g)
 	return g, nil
 }
 

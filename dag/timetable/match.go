@@ -12,16 +12,17 @@ func (c *cronSpec) matchesDay(year int, month time.Month, day int) bool {
 	if c.month&(1<<month) == 0 || !c.inYear(year) {
 		return false
 	}
-	dom, dow := c.matchesDom(year, month, day), c.matchesDow(year, month, day)
 	switch numbered := c.numbered(); {
 	case c.nearest > 0 && numbered:
-		return dom && dow
+		return c.matchesDom(year, month, day) && c.matchesDow(year, month, day)
+	case c.domStar && c.dowStar:
+		return true
 	case c.nearest > 0, c.dowStar:
-		return dom
+		return c.matchesDom(year, month, day)
 	case numbered, c.domStar:
-		return dow
+		return c.matchesDow(year, month, day)
 	default:
-		return dom || dow
+		return c.matchesDom(year, month, day) || c.matchesDow(year, month, day)
 	}
 }
 
@@ -29,11 +30,10 @@ func (c *cronSpec) matchesDay(year int, month time.Month, day int) bool {
 func (c *cronSpec) numbered() bool { return c.lastDow != 0 || c.nth != [7]uint64{} }
 
 func (c *cronSpec) matchesDom(year int, month time.Month, day int) bool {
-	last := daysIn(year, month)
 	if c.nearest > 0 {
-		return day == nearestWeekday(year, month, min(c.nearest, last))
+		return day == nearestWeekday(year, month, min(c.nearest, daysIn(year, month)))
 	}
-	return c.dom&(1<<day) != 0 || c.lastDom && day == last
+	return c.dom&(1<<day) != 0 || c.lastDom && day == daysIn(year, month)
 }
 
 func (c *cronSpec) matchesDow(year int, month time.Month, day int) bool {
