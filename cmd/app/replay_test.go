@@ -295,3 +295,30 @@ func TestADrainThatWaitsWritesNothing(t *testing.T) {
 	// The first waits after a replay, the second has looked once more; then it only reads.
 	require.Equal(t, []int64{commits[1], commits[1], commits[1]}, commits[2:])
 }
+
+// Letters that joined since a drain began are those that it would have selected,
+// by its condition, too.
+func TestJoinedLettersFitTheCondition(t *testing.T) {
+	t.Parallel()
+	h := newDeskHouse(t, 4)
+	desk := h.desk(false)
+	for _, c := range []struct {
+		where string
+		want  []int // letters in each group
+	}{{"", []int{3}}, {`run_id == "r0002"`, []int{1}}, {`run_id == "r0000"`, nil}, {`payload.conn_id == "target"`, []int{3}}} {
+		r := usual()
+		r.Where = c.where
+		d, err := desk.Begin(t.Context(), r)
+		require.NoError(t, err)
+		d.MaxID = 1 // as if the others had been sealed since
+		groups, err := desk.Joined(t.Context(), d)
+		require.NoError(t, err)
+		var got []int
+		for _, g := range groups {
+			got = append(got, g.Count)
+			require.Equal(t, []any{"d", "work"}, []any{g.DagID, g.TaskID})
+			require.NotEmpty(t, g.Message)
+		}
+		require.Equal(t, c.want, got, c.where)
+	}
+}

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/airlock-dag/airlock/cmd/app"
 	"github.com/airlock-dag/airlock/dag"
 )
 
@@ -119,6 +122,9 @@ func (c dlqEditCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
+		if err := c.known(ctx, s, l); err != nil {
+			return err
+		}
 		if payload, err = withKeys(l.Payload, c.Set); err != nil {
 			return err
 		}
@@ -132,6 +138,47 @@ func (c dlqEditCmd) Run(ctx context.Context, s *session) error {
 	}
 	printDiff(s.env.Stdout, edit.Diff)
 	fmt.Fprintf(s.env.Stderr, "letter %d edited: `airlock dlq replay --ids %d` shows what a replay would do\n", c.ID, c.ID)
+	return nil
+}
+
+// known refuses keys that neither the payload has nor the step takes: a misspelt
+// one would change nothing in the replay, silently.
+func (c dlqEditCmd) known(ctx context.Context, s *session, l dag.DeadLetter) error {
+	has := map[string]json.RawMessage{}
+	if json.Unmarshal(l.Payload, &has) != nil {
+		return nil // withKeys says so
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := st.ReplayPage(ctx, dag.LetterFilter{IDs: []int64{l.ID}}, "")
+	if err != nil {
+		return err
+	}
+	known := slices.Sorted(maps.Keys(has))
+	if len(page) == 1 {
+		for _, spec := range app.Operators().Specs() {
+			if spec.Name != page[0].Instance.Operator {
+				continue
+			}
+			for _, f := range spec.Fields {
+				known = append(known, f.Name)
+			}
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
+		if slices.Contains(known, key) {
+			continue
+		}
+		hint := "there are: " + strings.Join(known, ", ") + "; --file FILE gives any payload"
+		if near := dag.Nearest(key, known); near != "" {
+			hint = "did you mean " + near + "? " + hint
+		}
+		return wrong(fmt.Sprintf("edit letter %d", c.ID), hint, "the payload has no key %q, and the step takes none of that name", key)
+	}
 	return nil
 }
 

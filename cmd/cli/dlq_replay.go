@@ -150,7 +150,7 @@ func (s *session) drain(ctx context.Context, a *app.App, desk *app.Desk, d dag.D
 	if err != nil {
 		return err
 	}
-	report, err := s.report(context.WithoutCancel(ctx), a, d)
+	report, err := s.report(context.WithoutCancel(ctx), a, desk, d)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (s *session) awaitEnds(ctx context.Context, a *app.App, id string, bar *bar
 }
 
 // report asks what came of a drain.
-func (s *session) report(ctx context.Context, a *app.App, d dag.Drain) (drainReport, error) {
+func (s *session) report(ctx context.Context, a *app.App, desk *app.Desk, d dag.Drain) (drainReport, error) {
 	out := drainReport{Drain: d, Selected: d.Sum()}
 	var err error
 	if out.Outcome, err = a.Store().DrainOutcome(ctx, d.ID); err != nil {
@@ -190,12 +190,7 @@ func (s *session) report(ctx context.Context, a *app.App, d dag.Drain) (drainRep
 	if out.Reasons, err = a.Store().DrainReasons(ctx, d.ID); err != nil {
 		return out, err
 	}
-	if d.MaxID == 0 {
-		return out, nil
-	}
-	f := d.Filter
-	f.After, f.Status, f.Limit = d.MaxID, dag.LetterSealed, 20
-	out.Joined, err = a.Store().LetterStats(ctx, f)
+	out.Joined, err = desk.Joined(ctx, d)
 	return out, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/cmd/cli"
 )
 
 // pausedFailure is a house with one letter of a DAG that is paused.
@@ -40,8 +42,10 @@ func TestSetKeepsATextAText(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(h.ok("dlq", "show", "1", "--payload").stdout), &payload), c.set)
 		require.JSONEq(t, c.want, string(payload["bash_command"]), c.set)
 	}
-	h.ok("dlq", "edit", "1", "--set", "tries=3")
+	h.ok("dlq", "edit", "1", "--set", "skip_on_exit_code=98")
 	var payload map[string]any
 	require.NoError(t, json.Unmarshal([]byte(h.ok("dlq", "show", "1", "--payload").stdout), &payload))
-	require.InDelta(t, 3, payload["tries"], 0, "a key that is new takes JSON")
+	require.InDelta(t, 98, payload["skip_on_exit_code"], 0, "a key that is new takes JSON")
+	// A misspelt key would change nothing in the replay.
+	h.fails(cli.ExitUsage, []string{`no key "bash_comand"`, "did you mean bash_command?", "append_env, bash_command, cwd", "--file"}, "dlq", "edit", "1", "--set", "bash_comand=true")
 }

@@ -24,6 +24,9 @@ type Store interface {
 	DrainStep(ctx context.Context, id string, step dag.DrainStep, actor string) (dag.DrainStepResult, error)
 	// SetDrainState moves a drain that is not done to another state.
 	SetDrainState(ctx context.Context, id string, to dag.DrainState, reason string) (dag.Drain, error)
+	// LetterStats groups the letters that a filter finds by failure; f.Limit bounds
+	// the groups.
+	LetterStats(ctx context.Context, f dag.LetterFilter) ([]dag.LetterGroup, error)
 	// DrainOutcome tells what became of the letters that the drain replayed.
 	DrainOutcome(ctx context.Context, id string) (dag.DrainOutcome, error)
 }
