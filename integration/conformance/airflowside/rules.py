@@ -254,7 +254,8 @@ def patch_skipping():
             return iter((self._failing_status(reason="a decision of before the clear holds"),))
         if ti.task.is_teardown and "teardowns-run" in Expansion.rules.on:
             return iter(())
-        if ti.state not in WAITING or "retry-goes-on" not in Expansion.rules.on:
+        waits = ti.state in WAITING or ti.state == "scheduled" and Expansion.rules.drive.begun(ti)
+        if not waits or "retry-goes-on" not in Expansion.rules.on:
             return original(self, ti, dep_context, session=session)
         if any(not s.passed for s in original(self, Untouched(ti), dep_context, session=session)):
             Expansion.rules.fire("retry-goes-on")
