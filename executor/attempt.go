@@ -230,7 +230,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			if c.ID == 0 { // a try outside the state database: nobody can take it over
 				return nil
 			}
-			mine, err := w.o.Store.StillMine(ctx, dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence})
+			mine, err := w.stillMine(ctx, dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence})
 			if err == nil && !mine {
 				err = operator.ErrLeaseLost
 			}
@@ -248,6 +248,17 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 		},
 		Clock: w.o.Clock,
 	}
+}
+
+// stillMine tells whether a lease is held. One that has ended and that nobody
+// took is renewed: the database's clock may have been set forward.
+func (w *Worker) stillMine(ctx context.Context, l dag.Lease) (bool, error) {
+	mine, err := w.o.Store.StillMine(ctx, l)
+	if err != nil || mine {
+		return mine, err
+	}
+	lost, err := w.o.Store.Renew(ctx, []dag.Lease{l}, w.o.Lease)
+	return err == nil && len(lost) == 0, err
 }
 
 // maskExtra keeps what looks like a secret in a connection's extra out of the

@@ -32,11 +32,36 @@ func (c *fleetClock) Now() time.Time {
 
 // Elapsed is the time that has passed since some moment. Unlike Now it cannot be
 // set, where the clock below tells.
-func (c *fleetClock) Elapsed() time.Duration {
-	if steady, ok := c.Clock.(interface{ Elapsed() time.Duration }); ok {
+func (c *fleetClock) Elapsed() time.Duration { return elapsed(c.Clock) }
+
+func elapsed(c dag.Clock) time.Duration {
+	if steady, ok := c.(interface{ Elapsed() time.Duration }); ok {
 		return steady.Elapsed()
 	}
-	return time.Duration(c.Clock.Now().UnixNano())
+	return time.Duration(c.Now().UnixNano())
+}
+
+// toldJump is how far a machine's clock may jump before the log says so.
+const toldJump = 5 * time.Second
+
+// jumps notices that a machine's clock was set.
+type jumps struct {
+	clock   dag.Clock
+	now     time.Time
+	elapsed time.Duration
+}
+
+// look tells how far the clock was set since the last look; 0 for what is no
+// more than keeping time.
+func (j *jumps) look() time.Duration {
+	now, passed := j.clock.Now(), elapsed(j.clock)
+	by := now.Sub(j.now) - (passed - j.elapsed)
+	first := j.now.IsZero()
+	j.now, j.elapsed = now, passed
+	if first || by < toldJump && by > -toldJump {
+		return 0
+	}
+	return by
 }
 
 // learn takes an instant of the database that lay between two of this clock:

@@ -30,3 +30,29 @@ func TestFleetClockGoesByTheDatabase(t *testing.T) {
 	ask(-3*time.Minute, 0)
 	require.Equal(t, -3*time.Minute, c.Now().Sub(clock.Now()))
 }
+
+// setClock is a clock that can be set, beside one that cannot.
+type setClock struct {
+	*dagtest.Clock
+	steady *dagtest.Clock
+}
+
+func (c setClock) Elapsed() time.Duration { return time.Duration(c.steady.Now().UnixNano()) }
+
+func TestAClockThatIsSetIsNoticed(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	c := setClock{dagtest.NewClock(at), dagtest.NewClock(at)}
+	j := jumps{clock: c}
+	pass := func(steady, wall time.Duration) time.Duration {
+		c.steady.Advance(steady)
+		c.Clock.Set(c.Now().Add(wall))
+		return j.look()
+	}
+	require.Zero(t, pass(0, 0))
+	require.Zero(t, pass(time.Hour, time.Hour), "time passed")
+	require.Equal(t, -time.Hour, pass(time.Second, time.Second-time.Hour))
+	require.Zero(t, pass(time.Second, time.Second), "it is said once")
+	require.Equal(t, 24*time.Hour, pass(time.Second, 24*time.Hour+time.Second))
+	require.Zero(t, pass(time.Second, 2*time.Second), "what keeps the time right is no jump")
+}

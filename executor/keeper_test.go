@@ -52,6 +52,9 @@ func (s brokenStore) Renew(_ context.Context, l []dag.Lease, _ time.Duration) ([
 	return s.renew(l)
 }
 
+// StillMine says that every lease has ended.
+func (s brokenStore) StillMine(context.Context, dag.Lease) (bool, error) { return false, nil }
+
 func (s brokenStore) LostLeases(_ context.Context, l []dag.Lease) ([]dag.Lease, error) {
 	if s.lost == nil {
 		return nil, nil

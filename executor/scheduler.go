@@ -129,7 +129,11 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 func (s *Scheduler) Run(ctx context.Context) {
 	failures := 0
 	var since time.Time
+	clock := jumps{clock: s.o.Clock}
 	for ctx.Err() == nil {
+		if by := clock.look(); by != 0 {
+			s.o.Log.Warn("this machine's clock was set, or the machine slept; what is due is due by the clock as it is now", "by", by.Round(time.Second).String())
+		}
 		began := s.o.Clock.Now()
 		busy, err := s.Pass(ctx)
 		switch {

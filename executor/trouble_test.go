@@ -85,3 +85,22 @@ func TestAnAnswerOfTheStateDatabaseCounts(t *testing.T) {
 		require.Len(t, r.Events, 1)
 	}
 }
+
+// TestALeaseThatEndedAndNobodyTookIsStillMine: the database's clock was set
+// forward by a day. What somebody took is lost, whatever the clock says.
+func TestALeaseThatEndedAndNobodyTookIsStillMine(t *testing.T) {
+	t.Parallel()
+	taken := dag.Lease{TaskInstanceID: 2, Fence: 5}
+	w := workerOn(t, brokenStore{renew: func(l []dag.Lease) (lost []dag.Lease, _ error) {
+		if l[0] == taken {
+			return l, nil
+		}
+		return nil, nil
+	}})
+	mine, err := w.stillMine(t.Context(), dag.Lease{TaskInstanceID: 1, Fence: 5})
+	require.NoError(t, err)
+	require.True(t, mine)
+	mine, err = w.stillMine(t.Context(), taken)
+	require.NoError(t, err)
+	require.False(t, mine)
+}

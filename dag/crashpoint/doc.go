@@ -8,7 +8,8 @@
 //	AIRLOCK_CRASH_DO     "kill" (the default): SIGKILL for the own process;
 //	                     "stop": SIGSTOP, until somebody sends SIGCONT
 //	AIRLOCK_CRASH_TRACE  a file that gets the name of each point, once
-//	AIRLOCK_CRASH_CLOCK  how far the machine's clock is off, as "5m" or "-5m"
+//	AIRLOCK_CRASH_CLOCK  how far the machine's clock is off, as "5m" or "-5m", or
+//	                     a file that says so and may change
 //
 // It imports the standard library and dag, and any room may import it.
 package crashpoint

@@ -76,19 +76,42 @@ func (p *plan) hit(name string, wanted bool) {
 	}
 }
 
-// Clock puts a machine's clock wrong by AIRLOCK_CRASH_CLOCK.
+// Clock puts a machine's clock wrong by AIRLOCK_CRASH_CLOCK, or by what the file
+// of that name says at the moment.
 func Clock(c dag.Clock) dag.Clock {
-	off, err := time.ParseDuration(os.Getenv("AIRLOCK_CRASH_CLOCK"))
-	if err != nil {
+	text := os.Getenv("AIRLOCK_CRASH_CLOCK")
+	off, err := time.ParseDuration(text)
+	if err == nil {
+		return wrong{c, func() time.Duration { return off }}
+	}
+	if text == "" {
 		return c
 	}
-	return wrong{c, off}
+	return wrong{c, func() time.Duration {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			return 0
+		}
+		off, err := time.ParseDuration(strings.TrimSpace(string(b)))
+		if err != nil {
+			return 0
+		}
+		return off
+	}}
 }
 
 type wrong struct {
 	dag.Clock
-	off time.Duration
+	off func() time.Duration
 }
 
 // Now implements dag.Clock.
-func (w wrong) Now() time.Time { return w.Clock.Now().Add(w.off) }
+func (w wrong) Now() time.Time { return w.Clock.Now().Add(w.off()) }
+
+// Elapsed is that of the clock itself: nobody sets it.
+func (w wrong) Elapsed() time.Duration {
+	if steady, ok := w.Clock.(interface{ Elapsed() time.Duration }); ok {
+		return steady.Elapsed()
+	}
+	return time.Duration(w.Clock.Now().UnixNano())
+}
