@@ -85,7 +85,9 @@ func TestAClockThatJumps(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, "starts")); return err == nil }, patience, pause)
 			noticed := func(by string) func() bool {
-				return func() bool { return strings.Contains(processes[0].log.tail(1<<20), "clock was set, or the machine slept; what is due is due by the clock as it is now\" by="+by) }
+				return func() bool {
+					return strings.Contains(processes[0].log.tail(1<<20), "clock was set, or the machine slept; what is due is due by the clock as it is now\" by="+by)
+				}
 			}
 			set("-1h")
 			require.Eventually(t, noticed("-1h0m0s"), patience, pause)
