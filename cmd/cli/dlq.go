@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -37,7 +38,7 @@ type letterMatch struct {
 	Queue       string  `placeholder:"QUEUE" help:"Only of this queue."`
 	ErrorClass  string  `name:"error-class" placeholder:"CLASS" help:"Only of this class: permanent, exhausted, poison, configuration, capability, crash_loop."`
 	ErrorCode   string  `name:"error-code" placeholder:"CODE" help:"Only with this error code."`
-	Fingerprint string  `placeholder:"HEX" help:"Only of this failure, see dlq stats."`
+	Fingerprint string  `placeholder:"HEX" help:"Only of this failure, see dlq stats; its beginning will do."`
 	Since       string  `short:"s" placeholder:"DATE" help:"Only sealed from here on (or 24h: the last day)."`
 	Until       string  `short:"e" placeholder:"DATE" help:"Only sealed before."`
 	IDs         []int64 `name:"ids" placeholder:"ID,..." help:"Only these letters, by their ids."`
@@ -51,18 +52,55 @@ type letterFilter struct {
 }
 
 // filter checks the flags: a misspelt class would find nothing, silently.
-func (f letterFilter) filter(s *session) (dag.LetterFilter, error) {
+func (f letterFilter) filter(ctx context.Context, s *session) (dag.LetterFilter, error) {
 	statuses := []string{"sealed", "quarantined", "replaying", "resolved", "dropped", "expired"}
 	if err := oneOf("--status", f.Status, statuses); err != nil {
 		return dag.LetterFilter{}, err
 	}
-	out, err := f.match(s)
+	out, err := f.match(ctx, s)
 	out.Status, out.Limit = dag.LetterStatus(f.Status), noLimit(f.Limit)
 	return out, err
 }
 
+// shortFingerprint is how much of a fingerprint a table shows: enough to name a
+// group with.
+const shortFingerprint = 12
+
+// fingerprint is the whole of a fingerprint of which the user gives the
+// beginning.
+func (f letterMatch) fingerprint(ctx context.Context, s *session) (string, error) {
+	if len(f.Fingerprint) == 0 || len(f.Fingerprint) >= 32 {
+		return f.Fingerprint, nil
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return "", err
+	}
+	groups, err := st.LetterStats(ctx, dag.LetterFilter{Limit: -1})
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, g := range groups {
+		if g.Fingerprint == f.Fingerprint {
+			return g.Fingerprint, nil
+		}
+		if strings.HasPrefix(g.Fingerprint, f.Fingerprint) {
+			found = append(found, g.Fingerprint)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", notFound("fingerprint", f.Fingerprint, nil, "`airlock dlq stats --all` shows them")
+	default:
+		return "", wrong("read --fingerprint", "give more of it: "+strings.Join(found[:min(len(found), 5)], ", "), "%q is the beginning of %d", f.Fingerprint, len(found))
+	}
+}
+
 // match is the filter that the flags say.
-func (f letterMatch) match(s *session) (dag.LetterFilter, error) {
+func (f letterMatch) match(ctx context.Context, s *session) (dag.LetterFilter, error) {
 	classes := []string{"permanent", "exhausted", "poison", "configuration", "capability", "crash_loop"}
 	if err := oneOf("--error-class", f.ErrorClass, classes); err != nil {
 		return dag.LetterFilter{}, err
@@ -72,6 +110,9 @@ func (f letterMatch) match(s *session) (dag.LetterFilter, error) {
 		Fingerprint: f.Fingerprint, IDs: f.IDs,
 	}
 	var err error
+	if out.Fingerprint, err = f.fingerprint(ctx, s); err != nil {
+		return out, err
+	}
 	if out.Since, err = s.since(f.Since); err != nil {
 		return out, err
 	}
@@ -94,7 +135,7 @@ type dlqListCmd struct {
 
 // Run lists letters in the order in which they were sealed.
 func (c dlqListCmd) Run(ctx context.Context, s *session) error {
-	filter, err := c.filter(s)
+	filter, err := c.filter(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -111,17 +152,36 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 	}
 	return printRows(s.env.Stdout, c.Output, letters,
 		col("id", func(l dag.DeadLetter) any { return l.ID }),
-		col("dag_id", func(l dag.DeadLetter) any { return l.DagID }),
-		col("run_id", func(l dag.DeadLetter) any { return l.RunID }),
-		col("task_id", func(l dag.DeadLetter) any { return l.TaskID }),
-		col("map_index", func(l dag.DeadLetter) any { return mapIndex(l.TaskInstanceKey) }),
-		col("error_class", func(l dag.DeadLetter) any { return string(l.ErrorClass) }),
+		tableCol("task", func(l dag.DeadLetter) any { return taskName(l.TaskInstanceKey) }),
+		plainCol("dag_id", func(l dag.DeadLetter) any { return l.DagID }),
+		plainCol("run_id", func(l dag.DeadLetter) any { return l.RunID }),
+		plainCol("task_id", func(l dag.DeadLetter) any { return l.TaskID }),
+		plainCol("map_index", func(l dag.DeadLetter) any { return mapIndex(l.TaskInstanceKey) }),
+		plainCol("error_class", func(l dag.DeadLetter) any { return string(l.ErrorClass) }),
 		col("error_code", func(l dag.DeadLetter) any { return l.ErrorCode }),
-		col("attempt_count", func(l dag.DeadLetter) any { return l.AttemptCount }),
+		plainCol("attempt_count", func(l dag.DeadLetter) any { return l.AttemptCount }),
 		col("status", func(l dag.DeadLetter) any { return string(l.Status) }),
-		col("enqueued_at", func(l dag.DeadLetter) any { return l.EnqueuedAt }),
+		tableCol("enqueued_at", func(l dag.DeadLetter) any { return minute(l.EnqueuedAt) }),
+		plainCol("enqueued_at", func(l dag.DeadLetter) any { return l.EnqueuedAt }),
 		col("error_message", func(l dag.DeadLetter) any { return shorten(l.ErrorMessage, 60) }),
 	)
+}
+
+// taskName is a task as a table shows it: dag.task, with [index] for a mapped one.
+func taskName(k dag.TaskInstanceKey) string {
+	name := k.DagID + "." + k.TaskID
+	if k.MapIndex >= 0 {
+		name += fmt.Sprintf("[%d]", k.MapIndex)
+	}
+	return name
+}
+
+// minute is an instant as a table shows it where seconds do not matter.
+func minute(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04")
 }
 
 type dlqShowCmd struct {
@@ -220,7 +280,7 @@ type dlqStatsCmd struct {
 
 // Run counts open letters by fingerprint, the most frequent failure first.
 func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
-	filter, err := c.filter(s)
+	filter, err := c.filter(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -242,15 +302,20 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 	}
 	return printRows(s.env.Stdout, c.Output, groups,
 		col("count", func(g dag.LetterGroup) any { return g.Count }),
-		col("dag_id", func(g dag.LetterGroup) any { return g.DagID }),
-		col("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
-		col("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
-		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
-		col("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
 		col("open", func(g dag.LetterGroup) any { return g.Open() }),
-		col("came_back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f %%", 100*g.BackShare) }),
-		col("first_enqueued_at", func(g dag.LetterGroup) any { return g.First }),
-		col("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
+		tableCol("task", func(g dag.LetterGroup) any { return g.DagID + "." + g.TaskID }),
+		plainCol("dag_id", func(g dag.LetterGroup) any { return g.DagID }),
+		plainCol("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
+		plainCol("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
+		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
+		tableCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint[:min(len(g.Fingerprint), shortFingerprint)] }),
+		plainCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
+		tableCol("back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f%%", 100*g.BackShare) }),
+		plainCol("came_back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f %%", 100*g.BackShare) }),
+		tableCol("since", func(g dag.LetterGroup) any { return minute(g.First) }),
+		tableCol("last", func(g dag.LetterGroup) any { return minute(g.Last) }),
+		plainCol("first_enqueued_at", func(g dag.LetterGroup) any { return g.First }),
+		plainCol("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
 		col("last_id", func(g dag.LetterGroup) any { return g.LastID }),
 		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),
 	)

@@ -28,7 +28,7 @@ type letterChoice struct {
 // do does an act to the chosen letters and lists them. needReason refuses one
 // without a reason.
 func (c letterChoice) do(ctx context.Context, s *session, act dag.LetterAct, needReason bool) error {
-	f, err := c.match(s)
+	f, err := c.match(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type dlqExportCmd struct {
 // Run writes letters with everything in them. Secrets in payloads were masked
 // when the letters were sealed.
 func (c dlqExportCmd) Run(ctx context.Context, s *session) error {
-	f, err := letterFilter{letterMatch: c.letterMatch, Status: c.Status, Limit: c.Limit}.filter(s)
+	f, err := letterFilter{letterMatch: c.letterMatch, Status: c.Status, Limit: c.Limit}.filter(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type dlqReplayCmd struct {
 
 // Run shows what a replay would do, or does it.
 func (c dlqReplayCmd) Run(ctx context.Context, s *session) (err error) {
-	r, err := c.request(s)
+	r, err := c.request(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (c dlqReplayCmd) Run(ctx context.Context, s *session) (err error) {
 	return s.drain(ctx, a, desk, d, c.Wait, c.Output)
 }
 
-func (c dlqReplayCmd) request(s *session) (replay.Request, error) {
-	filter, err := c.match(s)
+func (c dlqReplayCmd) request(ctx context.Context, s *session) (replay.Request, error) {
+	filter, err := c.match(ctx, s)
 	if err != nil {
 		return replay.Request{}, err
 	}
@@ -246,19 +246,37 @@ func (c dlqDrainsCmd) Run(ctx context.Context, s *session) error {
 	return printRows(s.env.Stdout, c.Output, reports,
 		col("id", func(d drainReport) any { return d.ID }),
 		col("state", func(d drainReport) any { return string(d.State) }),
-		col("created_at", func(d drainReport) any { return d.CreatedAt }),
-		col("actor", func(d drainReport) any { return d.Actor }),
+		tableCol("created_at", func(d drainReport) any { return minute(d.CreatedAt) }),
+		plainCol("created_at", func(d drainReport) any { return d.CreatedAt }),
+		plainCol("actor", func(d drainReport) any { return d.Actor }),
 		col("total", func(d drainReport) any { return d.Total }),
 		col("replayed", func(d drainReport) any { return d.Replayed }),
-		col("drop_duplicate", func(d drainReport) any { return d.DropDuplicate }),
-		col("quarantine", func(d drainReport) any { return d.Quarantine }),
-		col("deferred", func(d drainReport) any { return d.Deferred }),
-		col("rejected", func(d drainReport) any { return d.Rejected }),
-		col("in_flight", func(d drainReport) any { return d.Outcome.InFlight }),
-		col("resolved", func(d drainReport) any { return d.Outcome.Resolved }),
-		col("back", func(d drainReport) any { return d.Outcome.Back }),
+		tableCol("what came of them", func(d drainReport) any {
+			return numbers(d.Outcome.Resolved, "ended well", d.Outcome.Back, "came back", d.Outcome.InFlight, "on their way")
+		}),
+		tableCol("others", func(d drainReport) any {
+			return numbers(d.DropDuplicate, "duplicate", d.Quarantine, "quarantine", d.Deferred, "deferred", d.Rejected, "rejected")
+		}),
+		plainCol("drop_duplicate", func(d drainReport) any { return d.DropDuplicate }),
+		plainCol("quarantine", func(d drainReport) any { return d.Quarantine }),
+		plainCol("deferred", func(d drainReport) any { return d.Deferred }),
+		plainCol("rejected", func(d drainReport) any { return d.Rejected }),
+		plainCol("in_flight", func(d drainReport) any { return d.Outcome.InFlight }),
+		plainCol("resolved", func(d drainReport) any { return d.Outcome.Resolved }),
+		plainCol("back", func(d drainReport) any { return d.Outcome.Back }),
 		col("reason", func(d drainReport) any { return d.Reason }),
 	)
+}
+
+// numbers are numbers with words, those that are not 0.
+func numbers(pairs ...any) string {
+	var out []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] != 0 {
+			out = append(out, fmt.Sprint(pairs[i], " ", pairs[i+1]))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 type dlqResumeCmd struct {

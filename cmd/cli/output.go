@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/term"
 )
 
 // outputFlag is the flag of commands that list or show.
@@ -21,9 +24,21 @@ type outputFlag struct {
 type column[T any] struct {
 	title string
 	cell  func(T) any
+	// only is the format that has the column: table, plain, or "" for both.
+	only string
 }
 
-func col[T any](title string, cell func(T) any) column[T] { return column[T]{title, cell} }
+func col[T any](title string, cell func(T) any) column[T] { return column[T]{title: title, cell: cell} }
+
+// tableCol is a column of the table alone, plainCol one that a table has no room
+// for.
+func tableCol[T any](title string, cell func(T) any) column[T] {
+	return column[T]{title: title, cell: cell, only: "table"}
+}
+
+func plainCol[T any](title string, cell func(T) any) column[T] {
+	return column[T]{title: title, cell: cell, only: "plain"}
+}
 
 // printRows prints rows as a table, or whole as JSON or YAML with the keys of
 // their JSON form.
@@ -34,6 +49,7 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		}
 		return printValue(w, format, rows)
 	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.only != "" && c.only != format })
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c.title
@@ -51,7 +67,71 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		_, err := fmt.Fprintln(w, "none")
 		return err
 	}
-	return printTable(w, titles, lines)
+	if width := terminalWidth(w); width > 0 {
+		fit(titles, lines, width)
+	}
+	return printTable(w, titles, lines, 0)
+}
+
+// terminalWidth is how many characters a line of the terminal has that is
+// written to, 0 where there is none: a file gets whole cells.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// leastCell is how narrow a cell is made at most.
+const leastCell = 6
+
+// fit cuts cells so that a table's lines have no more than width characters: the
+// widest column first, until it is as narrow as the next one.
+func fit(titles []string, lines [][]string, width int) {
+	widths := make([]int, len(titles))
+	total := 3*len(titles) + 1
+	for i, t := range titles {
+		widths[i] = text.StringWidth(t)
+		for _, line := range lines {
+			widths[i] = max(widths[i], text.LongestLineLen(line[i]))
+		}
+		total += widths[i]
+	}
+	for total > width {
+		widest := 0
+		for i := range widths {
+			if widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= leastCell {
+			break
+		}
+		widths[widest]--
+		total--
+	}
+	for i := range titles {
+		titles[i] = cut(titles[i], widths[i])
+		for _, line := range lines {
+			if text.LongestLineLen(line[i]) > widths[i] {
+				line[i] = cut(line[i], widths[i])
+			}
+		}
+	}
+}
+
+// cut keeps the first line of a text, and of it as much as fits, with a mark.
+func cut(s string, width int) string {
+	first, _, more := strings.Cut(s, "\n")
+	if text.StringWidth(first) <= width && !more {
+		return first
+	}
+	return text.Trim(first, width-1) + "…"
 }
 
 // pair is one line of a shown thing.
@@ -78,14 +158,23 @@ func printPairs(w io.Writer, format string, whole any, pairs []pair) error {
 	for i, p := range pairs {
 		lines[i] = []string{p.key, cellText(p.value)}
 	}
-	return printTable(w, nil, lines)
+	keys := 0
+	for _, line := range lines {
+		keys = max(keys, text.StringWidth(line[0]))
+	}
+	return printTable(w, nil, lines, max(0, terminalWidth(w)-keys-7))
 }
 
-func printTable(w io.Writer, titles []string, lines [][]string) error {
+// printTable prints a table; the second column is broken at wrap characters when
+// that is not 0.
+func printTable(w io.Writer, titles []string, lines [][]string, wrap int) error {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Format.Header = 0 // titles are column names, as they are in the database
 	t.SetStyle(style)
+	if wrap > 0 {
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: wrap, WidthMaxEnforcer: text.WrapText}})
+	}
 	if titles != nil {
 		t.AppendHeader(tableRow(titles))
 	}
