@@ -88,16 +88,19 @@ type session struct {
 	receivers map[string]*receiver
 	order     []laneKey // lanes with something queued, in order of arrival
 	known     map[int64]bool
-	queued    int // claimed and not yet running, parked ones too
-	parked    int
-	running   int
-	renewed   time.Time // the leases, last
-	results   chan result
+	// again holds events that were claimed while their last delivery, which had
+	// failed by then, was not noted here yet: they are due.
+	again   map[int64]claimed
+	queued  int // claimed and not yet running, parked ones too
+	parked  int
+	running int
+	renewed time.Time // the leases, last
+	results chan result
 }
 
 func (d *Dispatcher) newSession(ctx context.Context) *session {
 	s := &session{
-		d: d, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{},
+		d: d, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{}, again: map[int64]claimed{},
 		results: make(chan result, d.o.Concurrency),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -119,11 +122,13 @@ func (s *session) claim(ctx context.Context) (int, error) {
 	}
 	now := s.d.o.Clock.Now()
 	for _, e := range events {
-		if s.known[e.ID] {
-			continue // its lease ended while it waited here
+		c := claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}}
+		if s.known[e.ID] { // its lease ended while it was here, or its delivery has failed meanwhile
+			s.again[e.ID] = c
+			continue
 		}
 		s.known[e.ID] = true
-		s.enqueue(claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}})
+		s.enqueue(c)
 	}
 	return len(events), nil
 }
@@ -289,6 +294,8 @@ func (s *session) finish(r result) {
 	now := s.d.o.Clock.Now()
 	s.running--
 	delete(s.known, r.event.ID)
+	again, claimed := s.again[r.event.ID]
+	delete(s.again, r.event.ID)
 	l, rec := s.lanes[r.lane], s.receivers[r.lane.receiver]
 	l.busy = false
 	rec.running--
@@ -301,7 +308,12 @@ func (s *session) finish(r result) {
 		rec.downUntil = now.Add(min(downCap, max(backoff(rec.failures), r.err.RetryAfter)))
 		rec.cause, rec.throttled, rec.spared = r.err.Error(), r.err.Throttled, 0
 	}
-	if r.next != nil {
+	switch {
+	case r.next == nil:
+	case claimed && again.event.Attempts > r.event.Attempts: // after the failure was recorded
+		s.known[r.event.ID] = true
+		s.enqueue(again)
+	default:
 		// Long enough for all places to be busy with slow deliveries meanwhile.
 		l.away[r.event.ID] = r.next.Add(max(s.d.o.Lease, 2*s.d.o.Timeout))
 	}
