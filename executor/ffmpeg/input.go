@@ -9,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -29,6 +31,10 @@ type Input struct {
 // ctx. A file that grows or changes meanwhile is INPUT_CHANGING: its producer
 // has not finished.
 func ReadInput(ctx context.Context, path string) (Input, error) {
+	// To open a named pipe is to wait for its writer, so it is looked at first.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return Input{}, notAFile(path, info)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return Input{}, FileError(err, path)
@@ -39,11 +45,7 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 		return Input{}, FileError(err, path)
 	}
 	if !before.Mode().IsRegular() {
-		return Input{}, &dag.TaskError{
-			Class: dag.ClassPermanent, Code: CodeNotMedia,
-			Message: fmt.Sprintf("%s is no regular file (%s)", path, before.Mode().Type()),
-			Hint:    "name a file",
-		}
+		return Input{}, notAFile(path, before)
 	}
 	head := make([]byte, 0, SniffSize)
 	hash := sha256.New()
@@ -84,6 +86,22 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 	return in, nil
 }
 
+func notAFile(path string, info os.FileInfo) *dag.TaskError {
+	what := "it is a device"
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		what = "it is a folder"
+	case mode&os.ModeNamedPipe != 0:
+		what = "it is a named pipe"
+	case mode&os.ModeSocket != 0:
+		what = "it is a socket"
+	default:
+	}
+	return &dag.TaskError{
+		Class: dag.ClassPermanent, Code: CodeNotMedia, Message: fmt.Sprintf("%s is no regular file: %s", path, what), Hint: "name a file",
+	}
+}
+
 // Refuse gives the reason not to show an input to ffmpeg at all; nil for none.
 func (in Input) Refuse() *dag.TaskError {
 	fail := &dag.TaskError{Class: dag.ClassPermanent, AssetSHA256: in.SHA256}
@@ -112,6 +130,12 @@ func FileError(err error, path string) *dag.TaskError {
 	case errors.Is(err, fs.ErrNotExist):
 		fail.Class, fail.Code = dag.ClassPermanent, CodeInputMissing
 		fail.Message, fail.Hint = path+" does not exist", "check the path; a relative one starts at the DAG file's folder"
+		if to, err := os.Readlink(path); err == nil {
+			fail.Message, fail.Hint = fmt.Sprintf("%s is a link to %s, which does not exist", path, to), "mend the link"
+		}
+		if strings.ContainsRune(path, utf8.RuneError) {
+			fail.Hint = "a name that is no UTF-8 cannot be passed on: rename the file; else check the path"
+		}
 	case errors.Is(err, fs.ErrPermission):
 		fail.Class, fail.Code = dag.ClassConfiguration, CodePermissionDenied
 		fail.Hint = "give the worker's user the right to the file"

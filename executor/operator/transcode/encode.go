@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -197,7 +198,11 @@ func (e *encoded) add(end ffmpeg.Ending) {
 func progressText(r rung, b ffmpeg.Progress) string {
 	var parts []string
 	if b.Speed > 0 {
-		parts = append(parts, fmt.Sprintf("%.2gx", b.Speed))
+		digits := 1
+		if b.Speed >= 10 {
+			digits = 0
+		}
+		parts = append(parts, strconv.FormatFloat(b.Speed, 'f', digits, 64)+"x")
 	}
 	if b.Frame > 0 {
 		parts = append(parts, fmt.Sprintf("%d frames", b.Frame))

@@ -326,6 +326,9 @@ func (a *attempt) source(ctx context.Context, in ffmpeg.Input) (*source, error) 
 	if seconds > profile.MaxDuration {
 		return nil, fault.New(ffmpeg.CodeInputTooLong, fmt.Sprintf("the input lasts %.0f s, profile %s takes %.0f s", seconds, profile.Name, profile.MaxDuration))
 	}
+	if v := p.Video(); v != nil && profile.Video != nil && v.Color != nil && v.Color.HDR && profile.Video.PixelFormat == "yuv420p" {
+		a.logf("the input has a high dynamic range (%s) and profile %s makes 8 bits of it: its colours are kept and not mapped; pixel_format: yuv420p10le keeps the range", v.Color.Transfer, profile.Name)
+	}
 	src.length = time.Duration(seconds * float64(time.Second))
 	return src, nil
 }

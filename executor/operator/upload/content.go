@@ -28,9 +28,20 @@ type content struct {
 	parts    [][]byte
 }
 
+func notAFile(path string) *dag.TaskError {
+	return &dag.TaskError{
+		Class: dag.ClassConfiguration, Code: fault.CodeInvalidArgument,
+		Message: path + " is no regular file", Hint: "name a file; for all files of a folder expand over {glob: ...}",
+	}
+}
+
 // readContent hashes a file as a whole and by parts. The error is a
 // *dag.TaskError or the cause of ctx. advance is told of the bytes read.
 func readContent(ctx context.Context, path string, partSize int64, advance func(n int)) (*content, error) {
+	// To open a named pipe is to wait for its writer, so it is looked at first.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, notAFile(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, sourceError(err, path)
@@ -41,10 +52,7 @@ func readContent(ctx context.Context, path string, partSize int64, advance func(
 		return nil, sourceError(err, path)
 	}
 	if !before.Mode().IsRegular() {
-		return nil, &dag.TaskError{
-			Class: dag.ClassConfiguration, Code: fault.CodeInvalidArgument,
-			Message: path + " is no regular file", Hint: "name a file; for all files of a folder expand over {glob: ...}",
-		}
+		return nil, notAFile(path)
 	}
 	c := &content{path: path, modTime: before.ModTime(), partSize: partSizeFor(before.Size(), partSize)}
 	all, part, inPart := sha256.New(), sha256.New(), int64(0)
