@@ -44,6 +44,7 @@ func TestFolder(t *testing.T) {
 		want   string
 	}{
 		"a path":                {filepath.Join(root, "a b"), dag.Connection{}, filepath.Join(root, "a b")},
+		"a path with percents":  {filepath.Join(root, "50%20b 100%"), dag.Connection{}, filepath.Join(root, "50%20b 100%")},
 		"a file address":        {"file://" + root + "/with%20space", dag.Connection{}, filepath.Join(root, "with space")},
 		"a connection's schema": {"", dag.Connection{Type: "file", Schema: strings.TrimPrefix(root, "/") + "/c"}, filepath.Join(root, "c")},
 		"a connection's path":   {"", dag.Connection{Type: "fs", Extra: map[string]any{"path": filepath.Join(root, "d")}}, filepath.Join(root, "d")},

@@ -3,6 +3,7 @@ package upload
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,21 @@ func validate(args map[string]any) []dag.Problem {
 	}
 	if args["target"] == nil && args["conn_id"] == nil {
 		bad("target", "add target: ./published, target: s3://bucket/prefix or a conn_id", "neither target nor conn_id says where to upload to")
+	}
+	if target, ok := args["target"].(string); ok && !templated(target) {
+		scheme, _, whole := strings.Cut(target, "://")
+		kind := strings.ToLower(scheme)
+		kinds := []string{"s3", "s3a", "aws", "http", "https", "file", "fs", "local"}
+		switch {
+		case whole && !slices.Contains(kinds, kind):
+			hint := "the kinds are s3, http, https and file"
+			if near := dag.Nearest(kind, kinds); near != "" {
+				hint = "did you mean " + near + "? " + hint
+			}
+			bad("target", hint, "%q is no kind of store that upload knows", scheme)
+		case whole && (kind == "s3" || kind == "s3a" || kind == "aws") && args["conn_id"] == nil:
+			bad("target", "add conn_id: a connection of type aws or s3 with the access key as login and the secret key as password", "target is an S3 bucket, and no conn_id says with which keys")
+		}
 	}
 	if key, ok := args["key"].(string); ok && !templated(key) {
 		if err := checkKeyTemplate(key); err != nil {

@@ -107,6 +107,11 @@ func (o *Operator) open(ctx context.Context, a *attempt) (store, error) {
 	}
 	switch kind {
 	case "", "file", "fs", "local":
+		if whole { // an address has its odd characters escaped, a path has them as they are
+			if plain, err := url.PathUnescape(rest); err == nil {
+				rest = plain
+			}
+		}
 		dir, err := folder(rest, conn, a.t.Dir)
 		if err != nil {
 			return nil, err
@@ -133,11 +138,6 @@ func folder(target string, conn *dag.Connection, dir string) (string, error) {
 			base = resolve("/"+strings.TrimPrefix(p, "/"), dir)
 		} else if target == "" {
 			return "", fault.New(fault.CodeConnectionInvalid, fmt.Sprintf("connection %q names no folder: write file:///srv/catalogue, or the extra path", conn.ID))
-		}
-	}
-	if strings.Contains(target, "%") {
-		if plain, err := url.PathUnescape(target); err == nil {
-			target = plain
 		}
 	}
 	if strings.ContainsRune(target, 0) {
