@@ -35,3 +35,22 @@ func TestDAGsGoToJSONAndBack(t *testing.T) {
 	_, err = dag.DecodeDAG([]byte("{"))
 	require.Error(t, err)
 }
+
+func TestAFrozenDAGAnswersTheSame(t *testing.T) {
+	t.Parallel()
+	d := dagOf(task("a"), task("b", after("a")))
+	d.Freeze()
+	require.Same(t, &d.Tasks[1], d.Task("b"))
+	require.Nil(t, d.Task("c"))
+	require.False(t, d.Maps())
+	other := *d // a copy with other tasks is answered by what it has
+	other.Tasks = []dag.Task{task("x"), task("b", mappedLiteral())}
+	require.Equal(t, "x", other.Task("x").ID)
+	require.NotNil(t, other.Task("b").Expand)
+	require.Nil(t, other.Task("a"))
+
+	mapped := dagOf(task("a", mappedLiteral()))
+	require.True(t, mapped.Maps())
+	mapped.Freeze()
+	require.True(t, mapped.Maps())
+}

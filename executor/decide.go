@@ -228,7 +228,7 @@ func collect(r *dag.Result, in Ending) *dag.TaskError {
 // cannot be: the mistake belongs to the task that made it, as in Airflow. Of a
 // mapped task every instance gives one value, so any will do.
 func expandable(in Ending, value json.RawMessage) *dag.TaskError {
-	if in.Task == nil || in.DAG == nil || in.Task.Mapped() || in.DAG.MappedGroup(in.Task) != nil || len(value) > 0 && (value[0] == '[' || value[0] == '{') {
+	if in.Task == nil || in.DAG == nil || !in.DAG.Maps() || in.Task.Mapped() || in.DAG.MappedGroup(in.Task) != nil || len(value) > 0 && (value[0] == '[' || value[0] == '{') {
 		return nil
 	}
 	if kind := reflect.ValueOf(in.Outcome.ReturnValue).Kind(); in.Task.DoXComPush && (kind == reflect.Slice || kind == reflect.Map) {

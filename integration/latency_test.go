@@ -103,7 +103,7 @@ func BenchmarkShapes(b *testing.B) {
 		for _, shape := range []struct {
 			name string
 			d    *dag.DAG
-		}{{"chain=50", chain(50)}, {"chain=200", chain(200)}, {"fan-out=1000", diamond(1002)}} {
+		}{{"chain=50", chain(50)}, {"chain=1000", chain(1000)}, {"fan-out=1000", diamond(1002)}, {"fan-out=10000", diamond(10_002)}} {
 			b.Run(db+"/"+shape.name, func(b *testing.B) {
 				dsn := "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
 				if db == "mariadb" {

@@ -66,6 +66,7 @@ func (s *Store) version(ctx context.Context, q sqlx.QueryerContext, id int64) (*
 	if err != nil {
 		return nil, fmt.Errorf("DAG version %d: %w", id, err)
 	}
+	d.Freeze()
 	s.versions.put(id, d)
 	return d, nil
 }

@@ -30,7 +30,9 @@ func testSync(t *testing.T, b *bundle) {
 	}, rows[1])
 	got, err := b.s.Version(ctx, ids[0])
 	require.NoError(t, err)
-	require.Equal(t, one, got)
+	frozen := *one
+	frozen.Freeze()
+	require.Equal(t, &frozen, got)
 	_, err = b.s.Version(ctx, 987)
 	require.Equal(t, dag.ErrNotFound, dag.CodeOf(err))
 
