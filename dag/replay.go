@@ -80,6 +80,10 @@ const (
 	DrainDone    DrainState = "done"
 )
 
+// PausedByCircuit begins the reason of a drain that paused because a circuit
+// breaker opened. Whoever makes it run again has not judged what came back.
+const PausedByCircuit = "circuit "
+
 // Drain is one replay of dead letters: table replay_drain.
 type Drain struct {
 	ID    string     `json:"id"`

@@ -40,7 +40,7 @@ func (d *Desk) Run(ctx context.Context, id, actor string, tick func(replay.Tick)
 // machine's encoders before it puts a letter back; without, a letter is judged
 // by the state database and the targets' ledgers alone.
 func (a *App) NewDesk(probing bool) *Desk {
-	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}}
+	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}, closed: map[string]bool{}}
 	set := replay.Probes{Effects: p, Poison: p}
 	if probing {
 		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.circuit), capability(p.connections), capability(p.machine)}
@@ -62,11 +62,13 @@ func (d *Desk) Close() error {
 	return errors.Join(errs...)
 }
 
-// answersFor is how long an answer of a probe holds; targetTimeout bounds how
+// answersFor is how long an answer of a probe holds, circuitFor that about a
+// circuit breaker; targetTimeout bounds how
 // long a target may take to answer at all; targetPatience is how long a drain
 // waits for one that does not.
 const (
 	answersFor     = 15 * time.Second
+	circuitFor     = time.Second
 	targetTimeout  = 5 * time.Second
 	targetPatience = 30 * time.Second
 )
@@ -85,6 +87,8 @@ type probes struct {
 	answers map[string]answer
 	// patient waits for targets that do not answer.
 	patient bool
+	// closed are the circuits that were seen closed.
+	closed map[string]bool
 }
 
 type answer struct {
@@ -103,8 +107,13 @@ type target struct {
 
 // once keeps what a question was answered.
 func (p *probes) once(key string, ask func() (string, error)) (string, error) {
+	return p.onceFor(answersFor, key, ask)
+}
+
+// onceFor is once for an answer that holds another while.
+func (p *probes) onceFor(holds time.Duration, key string, ask func() (string, error)) (string, error) {
 	now := p.a.o.Clock.Now()
-	if known, ok := p.answers[key]; ok && now.Sub(known.at) < answersFor {
+	if known, ok := p.answers[key]; ok && now.Sub(known.at) < holds {
 		return known.text, nil
 	}
 	text, err := ask()
@@ -286,7 +295,8 @@ func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
 }
 
 // circuit tells whether a circuit breaker keeps the step from anything that it
-// depends on.
+// depends on. One that is open from the first defers the letters; one that opens
+// while a drain puts them back pauses it.
 func (p *probes) circuit(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
 	if err != nil {
@@ -309,16 +319,24 @@ func (p *probes) circuit(ctx context.Context, c *dag.ReplayCase) (string, error)
 		}
 	}
 	for _, name := range names {
-		text, err := p.once("circuit "+name, func() (string, error) {
+		text, err := p.onceFor(circuitFor, "circuit "+name, func() (string, error) {
 			open, _, err := p.a.store.CircuitOpen(ctx, name)
 			if err != nil || !open {
 				return "", err
 			}
 			return fmt.Sprintf("the circuit %s is open", name), nil
 		})
-		if err != nil || text != "" {
-			return text, err
+		if err != nil {
+			return "", err
 		}
+		if text == "" {
+			p.closed[name] = true
+			continue
+		}
+		if p.patient && p.closed[name] {
+			return "", &replay.PauseError{Reason: dag.PausedByCircuit + name + " opened: what the letters need went away again"}
+		}
+		return text, nil
 	}
 	return "", nil
 }

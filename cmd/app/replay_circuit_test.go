@@ -106,3 +106,41 @@ func TestReplayWaitsForAnOpenCircuit(t *testing.T) {
 		})
 	}
 }
+
+// A circuit that opens while letters are put back pauses the drain: those that
+// are left are not decided about, and go on when somebody resumes it.
+func TestACircuitThatOpensPausesTheDrain(t *testing.T) {
+	t.Parallel()
+	uri := "sqlite:///" + filepath.Join(t.TempDir(), "target.db")
+	target, err := dialect.Open(t.Context(), uri, dialect.Options{Create: true})
+	require.NoError(t, err)
+	require.NoError(t, target.Close())
+	h := newDeskHouse(t, 25, "AIRLOCK_CONN_TARGET="+uri)
+	h.guard("depot")
+	h.setCircuit("depot", dag.CircuitClosed, 0)
+	r := usual()
+	r.Rate, r.PauseShare = 10, 0.5 // the first page is the letters of two seconds, twenty
+	desk := h.desk(true)
+	d, err := desk.Begin(t.Context(), r)
+	require.NoError(t, err)
+	d, err = desk.Run(t.Context(), d.ID, "cli:ann", func(tick replay.Tick) {
+		if tick.Drain.Replayed == 3 {
+			h.setCircuit("depot", dag.CircuitOpen, time.Hour)
+		}
+	})
+	require.NoError(t, err)
+	require.Equal(t, dag.DrainPaused, d.State)
+	require.Contains(t, d.Reason, "circuit depot opened")
+	require.Less(t, d.Sum(), 25)
+	require.Equal(t, d.Sum(), d.Replayed, "nothing is deferred")
+
+	h.setCircuit("depot", dag.CircuitClosed, 0)
+	again := h.desk(true)
+	d, err = again.Resume(t.Context(), d.ID)
+	require.NoError(t, err)
+	require.InDelta(t, 0.5, d.PauseShare, 0, "nobody has judged what came back")
+	d, err = again.Run(t.Context(), d.ID, "cli:ann", nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{dag.DrainDone, 25}, []any{d.State, d.Replayed})
+	require.Equal(t, 25, h.count("SELECT COUNT(*) FROM dead_letter_audit"))
+}

@@ -176,12 +176,13 @@ func taskName(k dag.TaskInstanceKey) string {
 	return name
 }
 
-// minute is an instant as a table shows it where seconds do not matter.
+// minute is an instant as a table shows it where neither seconds nor the year
+// matter.
 func minute(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04")
+	return t.UTC().Format("01-02 15:04")
 }
 
 type dlqShowCmd struct {
@@ -302,7 +303,8 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 	}
 	return printRows(s.env.Stdout, c.Output, groups,
 		col("count", func(g dag.LetterGroup) any { return g.Count }),
-		col("open", func(g dag.LetterGroup) any { return g.Open() }),
+		plainCol("open", func(g dag.LetterGroup) any { return g.Open() }),
+		wideCol("open", func(g dag.LetterGroup) any { return g.Open() }),
 		tableCol("task", func(g dag.LetterGroup) any { return g.DagID + "." + g.TaskID }),
 		plainCol("dag_id", func(g dag.LetterGroup) any { return g.DagID }),
 		plainCol("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
@@ -312,11 +314,12 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 		plainCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
 		tableCol("back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f%%", 100*g.BackShare) }),
 		plainCol("came_back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f %%", 100*g.BackShare) }),
-		tableCol("since", func(g dag.LetterGroup) any { return minute(g.First) }),
-		tableCol("last", func(g dag.LetterGroup) any { return minute(g.Last) }),
+		wideCol("since", func(g dag.LetterGroup) any { return minute(g.First) }),
+		wideCol("last", func(g dag.LetterGroup) any { return minute(g.Last) }),
 		plainCol("first_enqueued_at", func(g dag.LetterGroup) any { return g.First }),
 		plainCol("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
-		col("last_id", func(g dag.LetterGroup) any { return g.LastID }),
+		plainCol("last_id", func(g dag.LetterGroup) any { return g.LastID }),
+		tableCol("newest", func(g dag.LetterGroup) any { return g.LastID }),
 		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),
 	)
 }

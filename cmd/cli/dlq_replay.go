@@ -246,7 +246,7 @@ func (c dlqDrainsCmd) Run(ctx context.Context, s *session) error {
 	return printRows(s.env.Stdout, c.Output, reports,
 		col("id", func(d drainReport) any { return d.ID }),
 		col("state", func(d drainReport) any { return string(d.State) }),
-		tableCol("created_at", func(d drainReport) any { return minute(d.CreatedAt) }),
+		tableCol("begun", func(d drainReport) any { return minute(d.CreatedAt) }),
 		plainCol("created_at", func(d drainReport) any { return d.CreatedAt }),
 		plainCol("actor", func(d drainReport) any { return d.Actor }),
 		col("total", func(d drainReport) any { return d.Total }),

@@ -24,9 +24,14 @@ type outputFlag struct {
 type column[T any] struct {
 	title string
 	cell  func(T) any
-	// only is the format that has the column: table, plain, or "" for both.
+	// only is the format that has the column: table, plain, or "" for both; wide is
+	// a table with room for it.
 	only string
 }
+
+// wideFrom is how many characters a terminal's line has that shows all columns of
+// a table.
+const wideFrom = 110
 
 func col[T any](title string, cell func(T) any) column[T] { return column[T]{title: title, cell: cell} }
 
@@ -34,6 +39,11 @@ func col[T any](title string, cell func(T) any) column[T] { return column[T]{tit
 // for.
 func tableCol[T any](title string, cell func(T) any) column[T] {
 	return column[T]{title: title, cell: cell, only: "table"}
+}
+
+// wideCol is a column of the table alone that narrow terminals do without.
+func wideCol[T any](title string, cell func(T) any) column[T] {
+	return column[T]{title: title, cell: cell, only: "wide"}
 }
 
 func plainCol[T any](title string, cell func(T) any) column[T] {
@@ -49,7 +59,11 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		}
 		return printValue(w, format, rows)
 	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool { return c.only != "" && c.only != format })
+	width := terminalWidth(w)
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool {
+		wide := c.only == "wide" && format == "table" && (width == 0 || width >= wideFrom)
+		return c.only != "" && c.only != format && !wide
+	})
 	titles := make([]string, len(columns))
 	for i, c := range columns {
 		titles[i] = c.title
@@ -67,7 +81,7 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		_, err := fmt.Fprintln(w, "none")
 		return err
 	}
-	if width := terminalWidth(w); width > 0 {
+	if width > 0 {
 		fit(titles, lines, width)
 	}
 	return printTable(w, titles, lines, 0)

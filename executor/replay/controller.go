@@ -223,9 +223,14 @@ func (c *Controller) Run(ctx context.Context, id, actor string, tick func(Tick))
 			return run.stop(ctx)
 		}
 		wait, err := run.step(ctx)
+		var pause *PauseError
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return run.stop(ctx)
+		case errors.As(err, &pause):
+			if run.d, err = c.o.Store.SetDrainState(ctx, id, dag.DrainPaused, pause.Reason); err != nil {
+				return run.d, err
+			}
 		case err != nil:
 			if wait, err = run.trouble(err); err != nil {
 				return run.d, err

@@ -53,6 +53,14 @@ type Capabilities interface {
 	Missing(ctx context.Context, c *dag.ReplayCase) (string, error)
 }
 
+// PauseError is the answer of a probe that what the letters depend on went away
+// while the drain puts them back: the drain pauses, with the reason, and decides
+// nothing about those that are left.
+type PauseError struct{ Reason string }
+
+// Error implements error.
+func (e *PauseError) Error() string { return e.Reason }
+
 // Observer is told of what drains do, for metrics.
 type Observer interface {
 	// Decided counts decisions that were carried out.

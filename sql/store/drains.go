@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -150,7 +151,8 @@ func (s *Store) Drains(ctx context.Context, n int) ([]dag.Drain, error) {
 
 // SetDrainState moves a drain that is not done to another state, with a reason,
 // and tells how it stands then. A drain that is done stays so. One that paused
-// by itself and is made running again has no canary and pauses no more.
+// by itself for what came back and is made running again has no canary and pauses
+// no more for that.
 func (s *Store) SetDrainState(ctx context.Context, id string, to dag.DrainState, reason string) (dag.Drain, error) {
 	var d dag.Drain
 	err := s.write(ctx, "drain "+id, func(ctx context.Context, t *tx) error {
@@ -158,7 +160,7 @@ func (s *Store) SetDrainState(ctx context.Context, id string, to dag.DrainState,
 		if d, err = s.findDrain(ctx, t, id, s.db.ForUpdate()); err != nil || d.State == dag.DrainDone {
 			return err
 		}
-		if d.State == dag.DrainPaused && to == dag.DrainRunning {
+		if d.State == dag.DrainPaused && to == dag.DrainRunning && !strings.HasPrefix(d.Reason, dag.PausedByCircuit) {
 			d.CanaryPassed, d.PauseShare = true, 1
 		}
 		d.State, d.Reason = to, reason
