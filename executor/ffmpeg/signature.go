@@ -53,10 +53,10 @@ func Signatures() []Signature {
 		sig(1, transient, CodeNoSpace, `no space left on device|disk quota exceeded`, "make room on the output's file system"),
 		sig(1, transient, CodeNVENCSessionLimit, `openencodesessionex failed: out of memory \(10\)|incompatible client key \(21\)|too many concurrent sessions`, "all encoder sessions of the GPU are in use; lower the number of slots"),
 		// What the machine cannot do.
-		sig(1, capability, CodeNVENCUnavailable, `cannot load libcuda|cannot load libnvidia-encode|cannot load nvcuda|unsupported device \(2\)|no capable devices found|no nvenc capable devices|driver does not support the required nvenc api|minimum required nvidia driver`, "no NVIDIA encoder can be used here; set fallback: on_capability or accelerator: cpu"),
+		sig(1, capability, CodeNVENCUnavailable, `cannot load libcuda|cannot load libnvidia-encode|cannot load nvcuda|unsupported device \(2\)|no capable devices found|no nvenc capable devices|driver does not support the required nvenc api|minimum required nvidia driver|10 bit encode not supported|doesn't support required nvenc features`, "no NVIDIA encoder can be used here; set fallback: on_capability or accelerator: cpu"),
 		sig(1, capability, CodeCUDAUnavailable, `cuda_error_no_device|cuinit\(0\) failed|no device available for decoder: device type cuda|could not dynamically load cuda|cuda_error_(unknown|not_initialized|device_unavailable)`, "no CUDA device answers; set fallback: on_capability or accelerator: cpu"),
-		sig(1, capability, CodeVAAPIUnavailable, `no va display found|failed to initialise vaapi connection|unrecognized option 'vaapi_device'|no device available for decoder: device type vaapi`, "no VAAPI device can be used here"),
-		sig(1, capability, CodeQSVUnavailable, `mfx session|no device available for decoder: device type qsv`, "no Quick Sync device can be used here"),
+		sig(1, capability, CodeVAAPIUnavailable, `no va display found|failed to initialise vaapi connection|unrecognized option 'vaapi_device'|no device available for decoder: device type vaapi|driver does not support .* rc mode|no usable encoding (entrypoint|profile) found`, "no VAAPI device can be used here"),
+		sig(1, capability, CodeQSVUnavailable, `mfx session|selected ratecontrol mode is unsupported|no device available for decoder: device type qsv`, "no Quick Sync device can be used here"),
 		sig(1, capability, CodeUnknownEncoder, `unknown encoder|encoder not found`, "this build of ffmpeg lacks the encoder; install one that has it"),
 		// The input.
 		sig(1, permanent, CodePlaylistRefused, `protocol '[^']*' not on whitelist|not detecting m3u8|error when loading first segment`, "the file names other files or addresses; fetch them in a step of their own"),

@@ -51,18 +51,56 @@ func (e Encoder) Decode() Decode {
 	}
 }
 
-// DecodeArgs are ffmpeg's arguments, before the input, to decode so. The frames
-// come back to the processor's memory, where every filter can work on them. dev
-// may be nil where the device stands in the environment.
-func DecodeArgs(d Decode, dev *Device) []string {
-	if d == DecodeSoftware || d == "" {
+// InitArgs are ffmpeg's arguments to open a render device under the name "hw",
+// for decoders, filters and encoders alike: with a device for each of them an
+// encoder would find two of its kind and take none.
+func InitArgs(a Accel, dev *Device) []string {
+	if dev == nil {
 		return nil
 	}
-	args := []string{"-hwaccel", string(d)}
-	if d != DecodeCUDA && dev != nil { // CUDA sees one device only, see Device.Env
-		args = append(args, "-hwaccel_device", dev.ID)
+	switch a {
+	case AccelVAAPI:
+		return []string{"-init_hw_device", "vaapi=hw:" + dev.ID, "-filter_hw_device", "hw"}
+	case AccelQSV:
+		return []string{"-init_hw_device", "qsv=hw,child_device=" + dev.ID}
+	case AccelNVENC, AccelSoftware: // CUDA sees one device only, see Device.Env
+		return nil
+	default:
+		return nil
 	}
-	return args
+}
+
+// DecodeArgs are ffmpeg's arguments, before the input, to decode frames of a pixel
+// format so; the device has been opened by InitArgs. The frames come back to the
+// processor's memory, where every filter can work on them: those of Quick Sync
+// only when that is said.
+func DecodeArgs(d Decode, pixelFormat string) []string {
+	switch d {
+	case DecodeCUDA:
+		return []string{"-hwaccel", "cuda"}
+	case DecodeVAAPI:
+		return []string{"-hwaccel", "vaapi", "-hwaccel_device", "hw"}
+	case DecodeQSV:
+		return []string{"-hwaccel", "qsv", "-hwaccel_device", "hw", "-hwaccel_output_format", Surface(pixelFormat)}
+	case DecodeSoftware:
+		return nil
+	default:
+		return nil
+	}
+}
+
+// accel is the family that a decoder's device is opened as.
+func (d Decode) accel() Accel {
+	switch d {
+	case DecodeVAAPI:
+		return AccelVAAPI
+	case DecodeQSV:
+		return AccelQSV
+	case DecodeCUDA, DecodeSoftware:
+		return AccelSoftware
+	default:
+		return AccelSoftware
+	}
 }
 
 // decodeFrames is how many frames a decoder is tried with.
@@ -81,9 +119,11 @@ func (p *Prober) Decodes(ctx context.Context, tool ffmpeg.Tool, d Decode, dev *D
 	}
 	key := probeKey(tool, Encoder{Name: "decode:" + string(d) + ":" + s.Codec + ":" + s.Profile}, dev, s.PixelFormat)
 	return p.ask(ctx, key, func() (*dag.TaskError, error) {
+		args := append(InitArgs(d.accel(), dev), DecodeArgs(d, s.PixelFormat)...)
 		job := ffmpeg.Job{
-			Args: append(DecodeArgs(d, dev), "-protocol_whitelist", "file,pipe", "-i", ffmpeg.FileURL(path),
-				"-map", fmt.Sprintf("0:%d", s.Index), "-frames:v", strconv.Itoa(decodeFrames), "-f", "null", "-"),
+			// The filter is one that works on frames in the processor's memory only.
+			Args: append(args, "-protocol_whitelist", "file,pipe", "-i", ffmpeg.FileURL(path),
+				"-map", fmt.Sprintf("0:%d", s.Index), "-vf", "scale=64:64", "-frames:v", strconv.Itoa(decodeFrames), "-f", "null", "-"),
 			Input: path, Env: dev.Env(), Clock: p.Clock, Grace: time.Second,
 			Limits: ffmpeg.Limits{Startup: probeTimeout, Stall: probeTimeout},
 		}

@@ -126,11 +126,11 @@ func (p *Prober) try(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *De
 	var args []string
 	switch enc.Accel {
 	case AccelVAAPI:
-		args = []string{"-init_hw_device", "vaapi=hw:" + dev.ID, "-filter_hw_device", "hw", "-f", "lavfi", "-i", source, "-vf", "format=" + surface(pixelFormat) + ",hwupload"}
+		args = append(InitArgs(enc.Accel, dev), "-f", "lavfi", "-i", source, "-vf", "format="+Surface(pixelFormat)+",hwupload")
 	case AccelQSV:
-		args = []string{"-init_hw_device", "qsv=hw,child_device=" + dev.ID, "-f", "lavfi", "-i", source, "-pix_fmt", surface(pixelFormat)}
+		args = append(InitArgs(enc.Accel, dev), "-f", "lavfi", "-i", source, "-pix_fmt", Surface(pixelFormat))
 	case AccelNVENC:
-		args = []string{"-f", "lavfi", "-i", source, "-pix_fmt", pixelFormat, "-gpu", "0"}
+		args = []string{"-f", "lavfi", "-i", source, "-pix_fmt", NVENCFormat(pixelFormat), "-gpu", "0"}
 	case AccelSoftware:
 		args = []string{"-f", "lavfi", "-i", source, "-pix_fmt", pixelFormat}
 	}
@@ -161,12 +161,22 @@ func (p *Prober) try(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *De
 	return fail, nil
 }
 
-// surface is the layout in which hardware takes a pixel format.
-func surface(pixelFormat string) string {
-	if pixelFormat == "yuv420p10le" {
+// Surface is the layout in which hardware takes a pixel format.
+func Surface(pixelFormat string) string {
+	if strings.HasPrefix(pixelFormat, "yuv420p10") || strings.HasPrefix(pixelFormat, "p010") {
 		return "p010le"
 	}
 	return "nv12"
+}
+
+// NVENCFormat is the layout in which NVENC takes a pixel format: of 10 bits it
+// knows only the packed one, and later releases of ffmpeg do not convert by
+// themselves.
+func NVENCFormat(pixelFormat string) string {
+	if pixelFormat == "yuv420p10le" {
+		return "p010le"
+	}
+	return pixelFormat
 }
 
 func codeOf(enc Encoder) string {

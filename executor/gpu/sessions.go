@@ -46,7 +46,7 @@ func (p *Prober) Sessions(ctx context.Context, tool ffmpeg.Tool, enc Encoder, de
 func (p *Prober) openSessions(ctx context.Context, tool ffmpeg.Tool, enc Encoder, dev *Device, pixelFormat string, n int) (*dag.TaskError, error) {
 	args := []string{"-f", "lavfi", "-i", "testsrc2=size=256x256:rate=25:duration=0.2"}
 	for range n {
-		args = append(args, "-map", "0:v", "-pix_fmt", pixelFormat, "-c:v", enc.Name, "-gpu", "0", "-f", "null", "-")
+		args = append(args, "-map", "0:v", "-pix_fmt", NVENCFormat(pixelFormat), "-c:v", enc.Name, "-gpu", "0", "-f", "null", "-")
 	}
 	end, err := tool.Run(ctx, ffmpeg.Job{
 		Args: args, Env: dev.Env(), Clock: p.Clock, Grace: time.Second,

@@ -107,17 +107,10 @@ func bitExact() []string {
 // inputArgs open the source, as the format that it was found to have and no
 // other.
 func (p plan) inputArgs(r rung, dev *gpu.Device) []string {
-	var a []string
-	if dev != nil {
-		switch r.encoder.Accel {
-		case gpu.AccelVAAPI:
-			a = append(a, "-init_hw_device", "vaapi=hw:"+dev.ID, "-filter_hw_device", "hw")
-		case gpu.AccelQSV:
-			a = append(a, "-init_hw_device", "qsv=hw,child_device="+dev.ID)
-		case gpu.AccelNVENC, gpu.AccelSoftware:
-		}
+	a := gpu.InitArgs(r.encoder.Accel, dev)
+	if v := p.videoStream(); v != nil {
+		a = append(a, gpu.DecodeArgs(r.decode, v.PixelFormat)...)
 	}
-	a = append(a, gpu.DecodeArgs(r.decode, dev)...)
 	if p.strict {
 		a = append(a, "-xerror")
 	}
@@ -179,15 +172,24 @@ func (p plan) videoArgs(r rung, s *ffmpeg.Stream) []string {
 	var a []string
 	switch r.encoder.Accel {
 	case gpu.AccelVAAPI:
-		a = append(a, "-vf", strings.Join(append(filters, "format="+hardwareFormat(v.PixelFormat), "hwupload"), ","))
+		a = append(a, "-vf", strings.Join(append(filters, "format="+gpu.Surface(v.PixelFormat), "hwupload"), ","))
 	case gpu.AccelQSV:
-		a = append(a, "-vf", strings.Join(append(filters, "format="+hardwareFormat(v.PixelFormat)), ","))
-	case gpu.AccelNVENC, gpu.AccelSoftware:
+		a = append(a, "-vf", strings.Join(append(filters, "format="+gpu.Surface(v.PixelFormat)), ","))
+	case gpu.AccelNVENC:
+		a = append(a, "-vf", strings.Join(filters, ","), "-pix_fmt", gpu.NVENCFormat(v.PixelFormat))
+	case gpu.AccelSoftware:
 		a = append(a, "-vf", strings.Join(filters, ","), "-pix_fmt", v.PixelFormat)
 	}
 	a = append(a, "-c:v", r.encoder.Name)
 	a = append(a, p.qualityArgs(r.encoder)...)
 	if v.KeyInterval > 0 {
+		switch r.encoder.Accel { // a forced key frame is to be one that a player can begin at
+		case gpu.AccelNVENC:
+			a = append(a, "-forced-idr", "1")
+		case gpu.AccelQSV:
+			a = append(a, "-forced_idr", "1")
+		case gpu.AccelVAAPI, gpu.AccelSoftware: // they make it one
+		}
 		a = append(a, "-force_key_frames", "expr:gte(t,n_forced*"+strconv.FormatFloat(v.KeyInterval, 'f', -1, 64)+")")
 	}
 	if v.Codec == "hevc" && (p.profile.container().muxer == "mp4" || p.profile.container().muxer == "mov") {
@@ -230,18 +232,14 @@ func audioEncoder(au *AudioProfile) string {
 	return au.Codec
 }
 
-func hardwareFormat(pixelFormat string) string {
-	if pixelFormat == "yuv420p10le" {
-		return "p010le"
-	}
-	return "nv12"
-}
-
 // qualityArgs says a profile's rate control and preset in an encoder's own
 // words.
 func (p plan) qualityArgs(e gpu.Encoder) []string {
 	v := p.profile.Video
 	q := strconv.Itoa(v.Quality)
+	if e.Accel != gpu.AccelSoftware {
+		q = strconv.Itoa(hardwareQuality(e, v.Quality))
+	}
 	rank := presetRank(v.Preset) // 0 the fastest, 8 the slowest
 	rate := rateArgs(v)
 	constant := v.Bitrate == ""
@@ -253,13 +251,19 @@ func (p plan) qualityArgs(e gpu.Encoder) []string {
 		}
 		return append(append(a, rate...), "-gpu", "0")
 	case gpu.AccelVAAPI:
-		if constant {
+		switch {
+		case constant && v.MaxRate != "": // without a bit rate it would aim at a small one
+			return append([]string{"-rc_mode", "QVBR", "-global_quality", q, "-b:v", v.MaxRate}, rate...)
+		case constant:
 			return []string{"-rc_mode", "CQP", "-global_quality", q}
 		}
 		return append([]string{"-rc_mode", "VBR"}, rate...)
 	case gpu.AccelQSV:
-		if constant {
-			return append([]string{"-global_quality", q}, rate...)
+		switch {
+		case constant && v.MaxRate != "":
+			return append([]string{"-global_quality", q, "-b:v", v.MaxRate}, rate...)
+		case constant:
+			return []string{"-global_quality", q}
 		}
 		return rate
 	case gpu.AccelSoftware:
@@ -290,6 +294,15 @@ func (p plan) qualityArgs(e gpu.Encoder) []string {
 	default:
 		return append([]string{"-preset", v.Preset}, append(quality, rate...)...)
 	}
+}
+
+// hardwareQuality is a profile's quality on the scale of a device's encoder: that
+// of av1 goes to 63, of VAAPI's av1 to 255, and of the others to 51.
+func hardwareQuality(e gpu.Encoder, quality int) int {
+	if e.Codec == "av1" && e.Accel == gpu.AccelVAAPI {
+		return quality * 255 / 63
+	}
+	return min(quality, 51)
 }
 
 // rateArgs are the bit rate to aim at and the one not to pass.
