@@ -196,8 +196,8 @@ type splitError struct{ bad []int64 }
 // Error implements error.
 func (e *splitError) Error() string { return errSplit.Error() }
 
-// replayApart tries the good letters of a group together, and then each bad one
-// alone.
+// replayApart tries the good letters of a group together, and then the bad ones:
+// those that are bad without the others too come to the same.
 func (e *Engine) replayApart(ctx context.Context, spec *Spec, letters []RowLetter, bad []int64, r *Replay) error {
 	var good, alone []RowLetter
 	for i := range letters {
@@ -210,12 +210,7 @@ func (e *Engine) replayApart(ctx context.Context, spec *Spec, letters []RowLette
 	if err := e.replayGroup(ctx, spec, good, r); err != nil {
 		return err
 	}
-	for i := range alone {
-		if err := e.replayGroup(ctx, spec, alone[i:i+1], r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.replayGroup(ctx, spec, alone, r)
 }
 
 func (r *Replay) tell(d RowDecision) {
@@ -296,7 +291,7 @@ func (b *batch) settle(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
 	}
 	changed := d.RowsUpdated+d.RowsDeleted > 0 && b.p.version == "" && !r.Overwrite
 	n := int64(len(r.letters))
-	same := !changed && (d.RowsMerged == n || d.RowsUnchanged == n)
+	same := !changed && (d.RowsMerged == n || d.RowsUnchanged == n || d.RowsQuarantined == n)
 	if n > 1 && !same {
 		return b.splitGroup(ctx, tx)
 	}
@@ -316,7 +311,7 @@ func (b *batch) settle(ctx context.Context, tx *sqlx.Tx, d *Detail) error {
 			}
 		case d.RowsQuarantined > 0:
 			f = &row.Fault{}
-			if err := tx.QueryRowxContext(ctx, "SELECT error_code, COALESCE(column_name, ''), error_message FROM "+b.p.bad()+" LIMIT 1").Scan(&f.Code, &f.Column, &f.Message); err != nil {
+			if err := tx.QueryRowxContext(ctx, "SELECT error_code, COALESCE(column_name, ''), error_message FROM "+b.p.bad()+" WHERE seq = ?", i+1).Scan(&f.Code, &f.Column, &f.Message); err != nil {
 				return err
 			}
 			one.Decision, status, one.Reason = RowRejected, string(dag.LetterQuarantined), string(f.Code)+": "+f.Message
