@@ -22,7 +22,7 @@ import (
 
 // patience bounds every wait for an outcome; nothing here measures speed.
 const (
-	patience = 90 * time.Second
+	patience = 4 * time.Minute
 	pause    = 50 * time.Millisecond // between two looks
 )
 
