@@ -22,7 +22,7 @@ type exchange struct {
 	work     context.Context // running attempts outlive the request to stop
 	held     int             // attempts that have a slot
 	failures int             // exchanges that failed in a row
-	since    time.Time       // of the first of them
+	since    time.Time       // when something could not be done first; zero when all can be
 	backlog  backlog
 	// busy is set while exchanges move more than one task: then a short wait
 	// gathers more of them. A lone result waits for nobody.
@@ -145,13 +145,14 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 	done()
 	switch {
 	case err == nil:
-		if x.failures > 0 {
-			w.o.Log.Info("the state database answers the worker again", "failed", x.failures, "for", w.o.Clock.Now().Sub(x.since).String())
-		}
 		x.failures = 0
 		if len(batch) > 0 {
 			x.backlog.late = nil
 			tell(batch, status, nil)
+		}
+		if !x.since.IsZero() && len(x.backlog.late) == 0 {
+			w.o.Log.Info("the state database takes results and gives work again", "after", w.o.Clock.Now().Sub(x.since).Round(time.Millisecond).String())
+			x.since = time.Time{}
 		}
 	case len(batch) > 0 && dag.CodeOf(err) == dag.ErrInvalid: // one of them is wrong; which one shows
 		x.fails()
@@ -192,7 +193,7 @@ func (x *exchange) trade(ctx context.Context, batch []pending, p dag.ClaimParams
 
 // fails counts an exchange that failed.
 func (x *exchange) fails() {
-	if x.failures++; x.failures == 1 {
+	if x.failures++; x.since.IsZero() {
 		x.since = x.w.o.Clock.Now()
 	}
 }

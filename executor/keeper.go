@@ -21,6 +21,8 @@ type held struct {
 	// away is set while the state database does not take renewals, stopped when
 	// the attempt was stopped for want of one.
 	away, stopped bool
+	// ended is set when only the result is left to write.
+	ended bool
 	// taken is set when the lease turned out to be another's: that is said once.
 	taken bool
 }
@@ -75,6 +77,15 @@ func (k *keeper) remove(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.held, id)
+}
+
+// ends notes that an attempt has ended: there is nothing left to stop.
+func (k *keeper) ends(id int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.held[id]; h != nil {
+		h.ended = true
+	}
 }
 
 // cancel stops one attempt with the given cause.
@@ -291,6 +302,11 @@ func (k *keeper) dropStale() time.Duration {
 			continue
 		}
 		h.stopped = true
+		if h.ended {
+			k.log.Warn("a result could not be written while its lease held; it is kept, and counts unless somebody takes the task over",
+				"task_instance", h.key.String(), "fence", h.lease.Fence)
+			continue
+		}
 		k.log.Error("a lease could not be renewed in time; the attempt is stopped before the lease ends",
 			"task_instance", h.key.String(), "fence", h.lease.Fence)
 		if h.away {

@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -270,4 +272,23 @@ func TestKeeperAsksWhetherALeaseWasTaken(t *testing.T) {
 	clock.BlockUntil(3)
 	require.Empty(t, renewed)
 	require.NoError(t, kept.Err())
+}
+
+// TestKeeperStopsNothingThatHasEnded: the result waits for the database, and the
+// words say so.
+func TestKeeperStopsNothingThatHasEnded(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	var out bytes.Buffer
+	k := newKeeper(brokenStore{}, &fleetClock{Clock: clock, log: slog.New(slog.DiscardHandler)}, NewWake(), slog.New(slog.NewTextHandler(&out, nil)), 40*time.Second, 10*time.Second)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
+	k.ends(1)
+	for range 41 {
+		clock.Advance(time.Second)
+		k.dropStale()
+	}
+	require.NoError(t, ctx.Err())
+	require.Contains(t, out.String(), "it is kept, and counts unless somebody takes the task over")
+	require.Equal(t, 1, strings.Count(out.String(), "\n"))
 }

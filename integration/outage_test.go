@@ -125,3 +125,32 @@ func TestServerAway(t *testing.T) {
 		})
 	}
 }
+
+// TestALimitOnTheSizeOfFilesIsSaid: what is written does not fit under the
+// process's limit. It says why, goes on trying, and loses nothing: a process
+// without the limit does the rest.
+func TestALimitOnTheSizeOfFilesIsSaid(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.file("wide.yml", `
+wide:
+  schedule: null
+  default_args: {retries: 0, max_crashes: 1000}
+  tasks: {t: {operator: bash, partial: {bash_command: "true"}, expand: {env: [`+strings.Repeat("{A: b}, ", 100)+`]}}}
+`)
+	h.ok("db", "migrate")
+	airlock := h.bin
+	h.bin = "/bin/sh"
+	p := h.start("-c", "ulimit -f 2000; exec "+airlock+" standalone") // a megabyte: sh counts blocks of 512 bytes
+	h.bin = airlock
+	db := h.db()
+	until(t, db, 1, "SELECT COUNT(*) FROM dag")
+	h.ok("dags", "trigger", "wide")
+	require.Eventually(t, func() bool { return strings.Contains(p.log.tail(1<<20), "a limit on the size of files is reached") }, patience, pause)
+	require.False(t, p.dead())
+	p.kill()
+	h.start("standalone")
+	until(t, db, 1, "SELECT COUNT(*) FROM dag_run WHERE state = 'success'")
+	require.Equal(t, 100, count(db, "SELECT COUNT(*) FROM task_instance WHERE state = 'success' AND failure_count = 0"))
+	h.checked()
+}

@@ -164,6 +164,16 @@ func mysqlClass(n uint16) Class {
 	}
 }
 
+// Why adds what an error's own text leaves out: what SQLite's input and output
+// errors mean. It is empty for errors that say enough.
+func Why(err error) string {
+	var lite *sqlite.Error
+	if errors.As(err, &lite) && lite.Code()&0xff == 10 {
+		return "the file cannot be read or written: the disk fails, or a quota or a limit on the size of files is reached"
+	}
+	return ""
+}
+
 // sqliteClass is the table of SQLite's result codes: first the extended ones
 // that matter, then the primary code, which is the low byte.
 func sqliteClass(code int) Class {

@@ -191,6 +191,9 @@ func (s *Store) explain(op string, err error) error {
 	if err == nil || errors.As(err, &told) {
 		return err
 	}
+	if why := dialect.Why(err); why != "" {
+		return fmt.Errorf("%s: %w (%s)", op, err, why)
+	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
