@@ -32,7 +32,7 @@ func (w *Worker) attempt(ctx context.Context, c dag.Claim) (Ending, dag.Result) 
 	log := attemptLog(w.o.LogsDir, logPath, w.o.LogLimit)
 	defer func() { _ = log.Close() }()
 	in.tell = &teller{clock: w.o.Clock, log: log}
-	w.keep.tells(c.ID, in.tell)
+	w.keep.tells(leaseOf(c), in.tell)
 	log.Note("%s airlock: attempt %d of %s begins on %s (fence %d)\n", start.Format(time.RFC3339Nano), c.TryNumber, c.String(), w.o.Hostname, c.Fence)
 
 	var err error

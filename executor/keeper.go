@@ -62,21 +62,34 @@ func (k *keeper) margin(refused bool) time.Duration {
 	return k.lease / 8
 }
 
-// add begins to keep a claim's lease. asked is when the claim was sent.
+// leaseOf is the lease that a claim began.
+func leaseOf(c dag.Claim) dag.Lease { return dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence} }
+
+// add begins to keep a claim's lease. asked is when the claim was sent. An
+// instance that was taken from this worker, and claimed by it again before a
+// renewal told, has an earlier attempt here: that one is stopped.
 func (k *keeper) add(c dag.Claim, asked time.Duration, cancel context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if earlier := k.held[c.ID]; earlier != nil {
+		k.log.Warn("a lease was taken away and claimed again; the earlier attempt is stopped",
+			"task_instance", earlier.key.String(), "fence", earlier.lease.Fence)
+		earlier.cancel(operator.ErrLeaseLost)
+	}
 	k.held[c.ID] = &held{
-		lease: dag.Lease{TaskInstanceID: c.ID, Fence: c.Fence}, key: c.TaskInstanceKey,
+		lease: leaseOf(c), key: c.TaskInstanceKey,
 		until: asked + k.lease, cancel: cancel,
 	}
 }
 
-// remove stops keeping a lease; the result is written or handed over.
-func (k *keeper) remove(id int64) {
+// remove stops keeping a lease; the result is written or handed over. That of a
+// later attempt of the same instance stays.
+func (k *keeper) remove(l dag.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.held, id)
+	if h := k.held[l.TaskInstanceID]; h != nil && h.lease == l {
+		delete(k.held, l.TaskInstanceID)
+	}
 }
 
 // ends notes that an attempt has ended: there is nothing left to stop.
@@ -98,10 +111,10 @@ func (k *keeper) cancel(id int64, cause error) {
 }
 
 // tells notes who knows how far an attempt is.
-func (k *keeper) tells(id int64, t *teller) {
+func (k *keeper) tells(l dag.Lease, t *teller) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.held[id]; h != nil {
+	if h := k.held[l.TaskInstanceID]; h != nil && h.lease == l {
 		h.tell = t
 	}
 }

@@ -176,6 +176,28 @@ func TestKeeperAsksFirstAfterAStandstill(t *testing.T) {
 	}
 }
 
+// What was taken from a worker may come back to it before it knows: after a
+// standstill the exchange may be quicker than the renewal. The earlier attempt is
+// stopped, and its end does not end the later one's lease.
+func TestKeeperHoldsTheLaterOfTwoAttempts(t *testing.T) {
+	t.Parallel()
+	var asked []dag.Lease
+	k := newKeeper(brokenStore{renew: func(l []dag.Lease) ([]dag.Lease, error) { asked = l; return nil, nil }},
+		&fleetClock{Clock: dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))}, NewWake(), slog.New(slog.DiscardHandler), 40*time.Second, 10*time.Second)
+	earlier, cancelEarlier := context.WithCancelCause(t.Context())
+	later, cancelLater := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancelEarlier)
+	k.add(claim(1, 3), k.clock.Elapsed(), cancelLater)
+	require.Equal(t, operator.ErrLeaseLost, context.Cause(earlier), "two attempts of one instance must not go on")
+	require.NoError(t, later.Err())
+	k.remove(leaseOf(claim(1, 1)))
+	require.True(t, k.holds(leaseOf(claim(1, 3))))
+	require.True(t, k.renew(t.Context()))
+	require.Equal(t, []dag.Lease{leaseOf(claim(1, 3))}, asked)
+	k.remove(leaseOf(claim(1, 3)))
+	require.Empty(t, k.leases())
+}
+
 func TestKeeperLooksAtOnceWhenAsked(t *testing.T) {
 	t.Parallel()
 	taken := dag.Lease{TaskInstanceID: 1, Fence: 1}

@@ -184,7 +184,7 @@ func (w *Worker) start(work context.Context, c dag.Claim, asked time.Duration, x
 	ctx, cancel := context.WithCancelCause(work)
 	w.keep.add(c, asked, cancel)
 	release := func() {
-		w.keep.remove(c.ID)
+		w.keep.remove(leaseOf(c))
 		cancel(nil)
 		x.release()
 	}
