@@ -69,6 +69,7 @@ func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p
 				return err
 			}
 		}
+		report.Left = report.Left || t.woke // also where a cleared attempt has stopped
 		if p.N > 0 {
 			claims, err = t.claim(ctx, p, followed)
 		}

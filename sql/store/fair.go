@@ -74,6 +74,21 @@ func (f *fair) note(u inUse) {
 	}
 }
 
+// ended takes the turn of what this very transaction ends into account: it was
+// being claimed, though nothing that still runs may show it, and what follows in
+// its DAG goes behind it.
+func (f *fair) ended(row *instanceRow) {
+	h := f.heads[row.PriorityWeight]
+	if h.running == nil || row.Turn > *h.running {
+		h.running = &row.Turn
+	}
+	f.heads[row.PriorityWeight] = h
+	l := line{row.DagID, row.PriorityWeight}
+	if last, ok := f.last[l]; !ok || row.Turn > last {
+		f.last[l] = row.Turn
+	}
+}
+
 // now is the turn that is being claimed. What is queued and nobody takes (its
 // queue has no worker) does not hold it back, nor does what waits for a slot.
 func (h headTurn) now() int64 {

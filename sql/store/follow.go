@@ -15,6 +15,7 @@ import (
 func (t *tx) follow(ctx context.Context, good []settled, decide Decide, onlyRun int64) (dag.ScheduleReport, []*passRun, error) {
 	report := dag.ScheduleReport{Now: t.now}
 	ids := runsOf(good)
+	t.ended = good
 	runs, err := t.lockRunning(ctx, ids)
 	if err != nil {
 		return report, nil, err

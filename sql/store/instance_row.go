@@ -33,6 +33,7 @@ type instanceRow struct {
 	Pool           string       `db:"pool"`
 	PoolSlots      int          `db:"pool_slots"`
 	PriorityWeight int          `db:"priority_weight"`
+	Turn           int64        `db:"turn"`
 	Payload        *string      `db:"payload"`
 	SkipTasks      *string      `db:"skip_tasks"`
 	VersionID      int64        `db:"dag_version_id"`

@@ -12,8 +12,12 @@ import (
 )
 
 // maxWaiting is how many waiting instances one pass considers besides those
-// that just became ready. Instances whose pool or run is full are not counted.
+// that just became ready. Instances whose pool, run or task is full are not
+// counted.
 const maxWaiting = 2000
+
+// maxLooks is how often one pass looks at what waits.
+const maxLooks = 4
 
 // candidate is an instance that waits for a slot.
 type candidate struct {
@@ -66,9 +70,8 @@ func byUrgency(a, b candidate) int {
 
 // queue gives slots to what is ready and to what waits, in the order of their
 // urgency, and within a priority fairly between DAGs; what gets none is or
-// stays scheduled. It locks all pools, so that
-// only one transaction hands out slots at a time, and is therefore the last
-// step of a pass.
+// stays scheduled. It locks all pools, so that only one transaction hands out
+// slots at a time, and is therefore the last step of a pass.
 //
 // What becomes ready and can never fit into its pool is reported, once.
 func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, onlyRun int64) (int, []dag.NeverFit, error) {
@@ -94,46 +97,74 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	if err != nil {
 		return 0, nil, err
 	}
-	seen := make(map[int64]bool, len(ready))
-	for i := range ready {
-		seen[ready[i].ID] = true
+	for _, g := range t.ended {
+		l.ended(g.row)
 	}
-	list := append(slices.Clone(ready), slices.DeleteFunc(waiting, func(c candidate) bool { return seen[c.ID] })...)
-	if slices.ContainsFunc(list, func(c candidate) bool { return c.Replaying }) {
-		if err := t.countReplays(ctx, l); err != nil {
+	h := handing{t: t, l: l, seen: make(map[int64]bool, len(ready)+len(waiting)), groups: map[change][]candidate{}}
+	if err := h.give(ctx, append(slices.Clone(ready), waiting...)); err != nil {
+		return 0, nil, err
+	}
+	// Tasks and runs that have become full just now may hide others. A pass of its
+	// own sees to that, not one between results.
+	for look := 1; t.ended == nil && look < maxLooks && len(waiting) == maxWaiting && l.refused; look++ {
+		if waiting, err = t.waiting(ctx, l, onlyRun); err != nil {
 			return 0, nil, err
 		}
-	}
-	slices.SortFunc(list, byUrgency)
-	l.giveTurns(list)
-	groups := map[change][]candidate{}
-	queued := 0
-	var never []dag.NeverFit
-	err = l.fairly(list, func(c candidate) error {
-		def, err := t.s.version(ctx, t, c.VersionID)
-		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
-			return err
+		l.refused = false
+		if err := h.give(ctx, waiting); err != nil {
+			return 0, nil, err
 		}
-		if n, yes := l.neverFits(&c); yes && !slices.Contains(never, n) {
-			never = append(never, n)
-		}
-		to := dag.StateScheduled
-		if l.take(&c, def) {
-			to = dag.StateQueued
-			queued++
-		}
-		if from := dag.State(c.From); from != to {
-			groups[change{from, to}] = append(groups[change{from, to}], c)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, nil, err
 	}
 	if l.stands {
 		t.keepStanding(l, pools)
 	}
-	return queued, never, t.writeQueued(ctx, groups)
+	return h.queued, h.never, t.writeQueued(ctx, h.groups)
+}
+
+// handing is how far a pass is with handing out slots.
+type handing struct {
+	t       *tx
+	l       *slots
+	seen    map[int64]bool // the candidates that were asked about
+	replays bool           // what they use was counted
+	queued  int
+	never   []dag.NeverFit
+	groups  map[change][]candidate
+}
+
+// give gives slots to candidates, once to each.
+func (h *handing) give(ctx context.Context, list []candidate) error {
+	list = slices.DeleteFunc(list, func(c candidate) bool {
+		seen := h.seen[c.ID]
+		h.seen[c.ID] = true
+		return seen
+	})
+	if !h.replays && slices.ContainsFunc(list, func(c candidate) bool { return c.Replaying }) {
+		h.replays = true
+		if err := h.t.countReplays(ctx, h.l); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(list, byUrgency)
+	h.l.giveTurns(list)
+	return h.l.fairly(list, func(c candidate) error {
+		def, err := h.t.s.version(ctx, h.t, c.VersionID)
+		if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
+			return err
+		}
+		if n, yes := h.l.neverFits(&c); yes && !slices.Contains(h.never, n) {
+			h.never = append(h.never, n)
+		}
+		to := dag.StateScheduled
+		if h.l.take(&c, def) {
+			to = dag.StateQueued
+			h.queued++
+		}
+		if from := dag.State(c.From); from != to {
+			h.groups[change{from, to}] = append(h.groups[change{from, to}], c)
+		}
+		return nil
+	})
 }
 
 // anyWaits tells whether any instance is in state scheduled.
@@ -167,7 +198,7 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]candidate) err
 }
 
 // waiting lists instances in state scheduled of running runs of unpaused DAGs,
-// most urgent first and within a priority those whose turn it is, without those whose pool or run has nothing open, and
+// most urgent first and within a priority those whose turn it is, without those whose pool, run or task has nothing open, and
 // without those that their pool can never hold: they would stand in the way of
 // what can run.
 func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate, error) {
@@ -189,6 +220,9 @@ func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate,
 	}
 	if len(full) > 0 {
 		c.add("ti.dag_run_id NOT IN (" + idList(full) + ")")
+	}
+	if err := l.withoutFullTasks(ctx, t, &c); err != nil {
+		return nil, err
 	}
 	var rows []candidate
 	err = t.SelectContext(ctx, &rows, `SELECT ti.id, ti.dag_run_id, ti.dag_id, ti.task_id, ti.map_index, ti.state, ti.pool, ti.pool_slots,

@@ -20,10 +20,10 @@ func scheduleColumns(r *instanceRow) (string, []any) {
 // resultColumns is what Apply guards by and counts on from.
 func resultColumns(r *instanceRow) (string, []any) {
 	return `id, dag_run_id, dag_id, run_id, task_id, map_index, state, try_number, failure_count, crash_count, generation, replays, replaying,
- throttled_us, fence, queue, priority_weight, worker_id, hostname, start_date, lease_until, first_failed_at`,
+ throttled_us, fence, queue, priority_weight, turn, worker_id, hostname, start_date, lease_until, first_failed_at`,
 		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.FailureCount,
 			&r.CrashCount, &r.Generation, &r.Replays, &r.Replaying, &r.ThrottledUS, &r.Fence, &r.Queue, &r.PriorityWeight,
-			&r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
+			&r.Turn, &r.WorkerID, &r.Hostname, &r.StartDate, &r.LeaseUntil, &r.FirstFailedAt}
 }
 
 // claimColumns is all that a worker is given.

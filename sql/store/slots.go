@@ -17,6 +17,8 @@ type slots struct {
 	runTasks map[runTask]int
 	dagTasks map[dagTask]int
 	versions map[int64]int64 // run -> version
+	// refused is set when a limit of a run or a task kept an instance from a slot.
+	refused bool
 	fair
 	// stands is set when the count may be gone on from: seen is what the file was
 	// then, and counted when it was made.
@@ -185,18 +187,9 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 		}
 	}
 	rt, dt := runTask{c.RunID, c.TaskID}, dagTask{c.DagID, c.TaskID}
-	if def != nil {
-		if def.MaxActiveTasks > 0 && l.runs[c.RunID] >= def.MaxActiveTasks {
-			return false
-		}
-		if task := def.Task(c.TaskID); task != nil {
-			if task.MaxActiveTisPerDag > 0 && l.dagTasks[dt] >= task.MaxActiveTisPerDag {
-				return false
-			}
-			if task.MaxActiveTisPerDagrun > 0 && l.runTasks[rt] >= task.MaxActiveTisPerDagrun {
-				return false
-			}
-		}
+	if l.limited(rt, dt, def) {
+		l.refused = true
+		return false
 	}
 	pool.open -= c.PoolSlots
 	l.inUse[share{c.DagID, c.Pool}] += c.PoolSlots
@@ -206,7 +199,21 @@ func (l *slots) take(c *candidate, def *dag.DAG) bool {
 	l.runs[c.RunID]++
 	l.runTasks[rt]++
 	l.dagTasks[dt]++
+	l.versions[c.RunID] = max(l.versions[c.RunID], c.VersionID)
 	return true
+}
+
+// limited tells whether a run or a task has as many active as it may.
+func (l *slots) limited(rt runTask, dt dagTask, def *dag.DAG) bool {
+	if def == nil {
+		return false
+	}
+	if def.MaxActiveTasks > 0 && l.runs[rt.run] >= def.MaxActiveTasks {
+		return true
+	}
+	task := def.Task(rt.task)
+	return task != nil && (task.MaxActiveTisPerDag > 0 && l.dagTasks[dt] >= task.MaxActiveTisPerDag ||
+		task.MaxActiveTisPerDagrun > 0 && l.runTasks[rt] >= task.MaxActiveTisPerDagrun)
 }
 
 // neverFits tells whether an instance's pool can never hold it as it is.

@@ -150,6 +150,8 @@ type tx struct {
 	woke bool
 	// stands is what the pass counted; nil when it counted nothing.
 	stands *stood
+	// ended are the results that the transaction writes before its pass.
+	ended []settled
 }
 
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn

@@ -153,3 +153,65 @@ func testFairBelowPriority(t *testing.T, b *bundle) {
 	require.Equal(t, "uppp", dags(b.claim(9)))
 	b.sound()
 }
+
+// testFairChain: what follows from a result in its transaction, where nothing
+// runs meanwhile, goes behind the result's own turn.
+func testFairChain(t *testing.T, b *bundle) {
+	const n = 20
+	require.NoError(t, b.s.SetPool(t.Context(), dag.Pool{Name: dag.DefaultPool, Slots: -1}))
+	names := []string{"t0"}
+	for i := 1; i < n; i++ {
+		names = append(names, fmt.Sprintf("t%d<t%d", i, i-1))
+	}
+	b.trigger(oneDAG("c", names...), "r")
+	b.triggerMapped("L", n)
+	b.pass()
+	var got strings.Builder
+	for claims := b.claim(1); len(claims) > 0; b.clock.Advance(time.Second) {
+		got.WriteString(dags(claims))
+		_, claims, _ = b.trade(1, b.result(claims[0], dag.StateSuccess))
+	}
+	require.Equal(t, strings.Repeat("cL", n), got.String(), "in turn")
+	b.sound()
+}
+
+// testFullTaskHidesNothing: more instances than a pass looks at wait for a task
+// that runs alone, and others wait behind them.
+func testFullTaskHidesNothing(t *testing.T, b *bundle) {
+	for name, limit := range map[string]func(*dag.Task){
+		"p": func(task *dag.Task) { task.MaxActiveTisPerDag = 1 },
+		"q": func(task *dag.Task) { task.MaxActiveTisPerDagrun = 1 },
+	} {
+		require.NoError(t, b.s.SetPool(t.Context(), dag.Pool{Name: name, Slots: 4}))
+		d := oneDAG(name, "alone", "free")
+		d.MaxActiveTasks = many
+		for i := range d.Tasks {
+			d.Tasks[i].Pool = name
+			d.Tasks[i].Expand = &dag.Expand{Names: []string{"x"}, Args: map[string]dag.ExpandSource{"x": {Literal: []any{"1"}}}}
+		}
+		limit(&d.Tasks[0])
+		run := b.trigger(d, "r")
+		b.pass()
+		payloads := make([]json.RawMessage, 2100)
+		for i := range payloads {
+			payloads[i] = raw(fmt.Sprintf(`{"x":%d}`, i))
+		}
+		expand := func(task string, n int) {
+			did, err := b.s.ExpandTask(t.Context(), run.ID, task, payloads[:n])
+			require.NoError(t, err)
+			require.True(t, did)
+		}
+		expand("alone", len(payloads))
+		require.Equal(t, 1, b.pass().Queued)
+		expand("free", 7)
+		require.Equal(t, 3, b.pass().Queued, "those that came just now are looked at first")
+		b.succeed(b.claim(4))
+		require.Equal(t, 4, b.pass().Queued, "one alone, and three that waited behind all of them")
+		b.succeed(b.claim(4))
+		require.Equal(t, 2, b.pass().Queued, "one alone, and the last")
+		b.succeed(b.claim(2))
+		_, err := b.s.SetPaused(t.Context(), name, true)
+		require.NoError(t, err)
+	}
+	b.sound()
+}

@@ -111,3 +111,19 @@ func testFollowLeaves(t *testing.T, b *bundle) {
 	require.Equal(t, 1, b.pass().Queued)
 	b.sound()
 }
+
+// testFollowTellsOfCleared: a result of a cleared attempt has nothing that
+// follows from it, but its task may run again.
+func testFollowTellsOfCleared(t *testing.T, b *bundle) {
+	b.trigger(oneDAG("d", "a"), "r")
+	b.pass()
+	claims := b.claim(1)
+	_, err := b.s.Clear(t.Context(), dag.ClearRequest{DagID: "d", RunID: "r"})
+	require.NoError(t, err)
+	b.pass()
+	_, next, report := b.trade(1, b.result(claims[0], dag.StateSuccess))
+	require.Empty(t, next)
+	require.True(t, report.Left, "the scheduler has to look")
+	require.Equal(t, 1, b.pass().Queued)
+	b.sound()
+}
