@@ -208,7 +208,11 @@ func (s *session) tellDrain(r drainReport) error {
 	}
 	switch r.State {
 	case dag.DrainPaused:
-		fmt.Fprintf(w, "drain %s paused: %s\nhint: look at what came back; `airlock dlq resume %s` goes on in spite of it\n", r.ID, r.Reason, r.ID)
+		hint := "look at what came back; `airlock dlq resume %s` goes on in spite of it"
+		if strings.HasPrefix(r.Reason, dag.PausedByCircuit) {
+			hint = "`airlock circuits list` shows when it is closed again; then `airlock dlq resume %s` goes on"
+		}
+		fmt.Fprintf(w, "drain %s paused: %s\nhint: "+hint+"\n", r.ID, r.Reason, r.ID)
 		return errReported
 	case dag.DrainStopped:
 		fmt.Fprintf(w, "drain %s stopped after %s: `airlock dlq resume %s` goes on\n", r.ID, count(r.Sum(), "letter"), r.ID)

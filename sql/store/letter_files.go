@@ -52,7 +52,7 @@ func (s *Store) ImportLetter(ctx context.Context, r dag.LetterRecord, actor stri
 			return err
 		}
 		if len(instances) == 0 {
-			return fail(dag.ErrNotFound, "its task instance is not in this database")
+			return fail(dag.ErrNotFound, "its task instance is not in this database: letters are brought back where they were sealed")
 		}
 		row := &instances[0]
 		fits := row.State == string(dag.StateFailed) && (row.Fence == r.Fence || row.Fence == r.Fence+1)
