@@ -23,6 +23,9 @@ func Headline(c dag.EventContext) string {
 	if c.MapIndex >= 0 {
 		name += "[" + strconv.Itoa(c.MapIndex) + "]"
 	}
+	if c.State == "resolved" { // the incident of a failure, whichever run it was
+		return withCause(name+": resolved", c.Reason)
+	}
 	return withCause(name+" in "+c.RunID+": "+c.State, c.Exception)
 }
 

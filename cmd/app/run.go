@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/dag"
@@ -112,6 +113,28 @@ func (a *App) RunWorker(ctx context.Context, queues []string, concurrency int) e
 	return a.runAll(ctx, a.parts(partOptions{queues: queues, concurrency: concurrency}), false, true)
 }
 
+// settleEvery is the time between two looks at incidents whose letters may all be
+// settled.
+const settleEvery = 5 * time.Second
+
+// settleIncidents tells receivers of incidents that are over, until ctx ends.
+func (a *App) settleIncidents(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.o.Clock.After(settleEvery):
+		}
+		n, err := a.store.SettleIncidents(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			a.o.Log.Warn("incidents could not be looked at; it is tried again", "error", err)
+		case n > 0:
+			a.o.Log.Info("incidents are over: no letter of theirs is open", "incidents", n)
+		}
+	}
+}
+
 // runAll runs the loops and ends them in order: first what makes new work, then
 // the work, then the messages about it.
 func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
@@ -127,6 +150,7 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	if schedule {
 		first.Go(func() { a.catalog.Run(ctx) })
 		first.Go(func() { p.scheduler.Run(ctx) })
+		first.Go(func() { a.settleIncidents(ctx) })
 		first.Go(func() {
 			p.cleaner.Run(ctx, dag.CleanRuns, dag.CleanAttempts, dag.CleanEvents, dag.CleanEffects, dag.CleanDesk)
 		})

@@ -202,6 +202,12 @@ func (s *Store) cleanDesk(ctx context.Context, b dag.CleanBatch) (dag.CleanedBat
 			if err := s.deleteDrains(ctx, ids); err != nil {
 				return dag.CleanedBatch{}, err
 			}
+			if err := s.write(ctx, "clean desk", func(ctx context.Context, t *tx) error {
+				_, err := t.exec(ctx, "DELETE FROM letter_incident WHERE state = 'resolved' AND changed_at < ?", dialect.Stamp(b.Before))
+				return err
+			}); err != nil {
+				return dag.CleanedBatch{}, err
+			}
 			if n, err := s.Recount(ctx); err != nil {
 				return dag.CleanedBatch{}, err
 			} else if n > 0 {

@@ -22,6 +22,9 @@ const maxDedupKey = 750
 func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
 	args := make([]any, 0, 16*len(events))
 	for _, e := range events {
+		if e.Kind == dag.EventFailure {
+			t.failed = append(t.failed, e)
+		}
 		callback, err := json.Marshal(e.Callback)
 		if err != nil {
 			// The receiver's name alone still tells a person who was meant.

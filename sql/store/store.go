@@ -146,6 +146,8 @@ type tx struct {
 	tally tally // what changed of the numbers of letters
 	lines int   // how many rows of the tally that made
 
+	failed []dag.Event // failures that may open incidents
+
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
 	// stands is what the pass counted; nil when it counted nothing.
@@ -168,6 +170,9 @@ func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Contex
 		t := &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now), tally: tally{}}
 		if err = fn(ctx, t); err == nil {
 			err = t.writeTally(ctx)
+		}
+		if err == nil && len(t.failed) > 0 {
+			err = t.openIncidents(ctx, t.failed)
 		}
 		lines, stands = t.lines, t.stands
 		crashpoint.At(op, "inside")

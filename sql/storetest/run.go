@@ -94,6 +94,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a run waits for its callbacks to be delivered", testCleanWaits},
 		{"old attempts and effect keys go", testCleanAttempts},
 		{"old edits and replays go", testCleanDesk},
+		{"incidents end with their last letter", testIncidents},
 		{"a reset drops what Airlock made", testReset},
 		{"figures for the metrics", testStats},
 		{"a circuit is counted, opened and closed", testCircuits},
