@@ -1,6 +1,7 @@
 package timetable_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func TestBadSchedules(t *testing.T) {
 }
 
 func FuzzCron(f *testing.F) {
-	for _, s := range []string{"0 0 * * *", "TZ=0", "*/5 1-3 L * 5#2", "0 0 31 2 *", "5/15 * * JAN-DEC SUN", "@daily", "* * * * * */7"} {
+	for _, s := range []string{"0 0 * * *", "TZ=0", "*/5 1-3 L * 5#2", "0 0 31 2 *", "5/15 * * JAN-DEC SUN", "@daily", "* * * * * */7", "0 22-2/3 15W NOV-FEB ?", "0 0 ? * MON-WED#1 0 2020-2030/2"} {
 		f.Add(s)
 	}
 	now := time.Date(2026, 3, 29, 0, 30, 0, 0, time.UTC)
@@ -130,6 +131,9 @@ func FuzzCron(f *testing.F) {
 		tt, err := timetable.New(s, "Europe/Berlin")
 		require.NoError(t, err, "a text that parses makes a timetable")
 		next := tt.CronNext(now)
+		if len(strings.Fields(text)) == 7 && next.IsZero() {
+			return // its years are over
+		}
 		require.True(t, next.After(now), "a text that fires has a next tick")
 		require.True(t, tt.CronPrev(next).Before(next))
 	})
