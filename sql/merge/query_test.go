@@ -203,3 +203,26 @@ func TestLockWaitRunsTheWholeTransactionAgain(t *testing.T) {
 		require.Equal(t, []string{"1|100", "2|100", "3|0", "4|100"}, b.table("SELECT id, v FROM acc ORDER BY id"))
 	})
 }
+
+// A row without a value in the watermark's column is behind no mark.
+func TestRowWithoutAWatermark(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typ, first, later string }{
+		{"DATETIME(6)", "2026-05-01 10:00:00", "2026-05-01 11:00:00"}, {"INT", "10", "20"}, {"DATE", "2026-05-01", "2026-05-02"}, {"VARCHAR(20)", "a", "b"},
+	} {
+		t.Run(c.typ, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, b *bench) {
+				b.exec("CREATE TABLE src_null (id INT PRIMARY KEY, m "+c.typ+")", "CREATE TABLE dst (id INT PRIMARY KEY, m "+c.typ+")", "INSERT INTO src_null VALUES (1, '"+c.first+"')")
+				step := b.spec("{source: {query: 'SELECT * FROM src_null'}, target: dst, key: [id], watermark: {column: m, name: n" + map[bool]string{true: "", false: ", lookback: 0"}[c.typ == "VARCHAR(20)"] + "}}")
+				b.run(step)
+				b.exec("INSERT INTO src_null VALUES (2, NULL), (3, '" + c.later + "')")
+				d := b.run(step)
+				require.Equal(t, []int64{3, 2, 1}, []int64{d.RowsRead, d.RowsInserted, d.RowsUnchanged})
+				d = b.run(step)
+				require.Equal(t, []int64{2, 0, 2}, []int64{d.RowsRead, d.RowsMerged, d.RowsUnchanged})
+				require.Equal(t, []string{"1", "2", "3"}, b.table("SELECT id FROM dst ORDER BY id"))
+			})
+		})
+	}
+}

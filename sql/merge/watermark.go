@@ -129,7 +129,7 @@ func (k watermarkKind) canonical(value string, w *WatermarkSpec) (string, error)
 // compare writes a comparison of a source column with a parameter. SQLite keeps
 // times as texts of many forms that do not sort as instants: it compares their
 // instants there, and lets through what it cannot read, so that no row is
-// skipped for its writing.
+// skipped for its writing. A row without a value is let through everywhere.
 func (k watermarkKind) compare(db *dialect.DB, col, op string) string {
 	if k == markTime && db.IsSQLite() {
 		slack := "-0.001"
@@ -138,7 +138,7 @@ func (k watermarkKind) compare(db *dialect.DB, col, op string) string {
 		}
 		return fmt.Sprintf("(julianday(%s) IS NULL OR julianday(%s) %s julianday(?, '%s seconds'))", col, col, op, slack)
 	}
-	return col + " " + op + " ?"
+	return "(" + col + " " + op + " ? OR " + col + " IS NULL)"
 }
 
 func (k watermarkKind) parameter(v string) any {
