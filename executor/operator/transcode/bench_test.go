@@ -83,6 +83,9 @@ func BenchmarkOverhead(b *testing.B) {
 			in := clip(b, "1280x720", c.seconds)
 			op := transcode.New()
 			args := map[string]any{"path": in, "profile": "h264-720p", "verify": c.verify}
+			if program := os.Getenv("AIRLOCK_BENCH_FFPROBE"); program != "" { // one that is linked otherwise
+				args["ffprobe"] = program
+			}
 			var bare []string
 			if c.seconds < 10 {
 				bare = bareArgs(b, transcodeOnce(b, op, args).Output.String()) // and the encoder is known from here on
