@@ -232,7 +232,7 @@ const replayBegin = `state = 'none', fence = fence + 1, generation = generation 
 
 // beginReplays gives instances their next generation, and lets their runs go on:
 // from here they take the way of every other instance. What waited for them in
-// vain waits again.
+// vain waits again, see waitAgain.
 func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) error {
 	type alike struct { // what the instances of one UPDATE share
 		retries  int
@@ -240,7 +240,8 @@ func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) err
 		operator string
 	}
 	groups := map[alike][]int64{}
-	var runs, followed []int64
+	var runs []int64
+	replayed := map[int64][]string{}
 	for i := range verdicts {
 		if verdicts[i].Decision != dag.DecisionReplayed {
 			continue
@@ -257,9 +258,7 @@ func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) err
 		k := alike{retries, c.Instance.VersionID, c.Instance.Operator}
 		groups[k] = append(groups[k], c.TaskInstanceID)
 		runs = append(runs, c.RunID)
-		if def == nil || len(def.Tasks) > 1 {
-			followed = append(followed, c.RunID)
-		}
+		replayed[c.RunID] = append(replayed[c.RunID], c.Instance.TaskID)
 		if c.Edited {
 			if err := t.overlay(ctx, c.TaskInstanceID, c.PayloadEdit); err != nil {
 				return err
@@ -281,13 +280,8 @@ func (t *tx) beginReplays(ctx context.Context, verdicts []dag.ReplayVerdict) err
 			return err
 		}
 	}
-	slices.Sort(followed)
-	if followed = slices.Compact(followed); len(followed) > 0 {
-		in, args := t.s.among(followed)
-		if _, err := t.exec(ctx, `UPDATE task_instance SET state = 'none', start_date = NULL, end_date = NULL, updated_at = ? WHERE dag_run_id IN `+in+
-			" AND state = 'upstream_failed'", append([]any{t.at}, args...)...); err != nil {
-			return err
-		}
+	if err := t.waitAgain(ctx, replayed); err != nil {
+		return err
 	}
 	slices.Sort(runs)
 	runs = slices.Compact(runs)

@@ -73,6 +73,26 @@ func (b *bundle) letters(f dag.LetterFilter) []dag.DeadLetter {
 	return list
 }
 
+// Two tasks of a run have failed, and one is replayed: what the other one holds
+// up stays as it was, as it does when a task is cleared.
+func testReplayBelow(t *testing.T, b *bundle) {
+	run := b.sealed(oneDAG("d", "a", "below<a", "further<below", "z", "other<z"), 1)[0]
+	before := b.instance(run, "other")
+	d := b.drain("one", dag.Drain{Filter: dag.LetterFilter{TaskID: "a"}})
+	b.clock.Advance(time.Hour)
+	b.step(d, b.verdicts(d, dag.DecisionReplayed))
+	require.Equal(t, map[string]dag.State{
+		"a": dag.StateNone, "below": dag.StateNone, "further": dag.StateNone, "z": dag.StateFailed, "other": dag.StateUpstreamFailed,
+	}, b.states(run))
+	require.Equal(t, before, b.instance(run, "other"))
+	b.finish(succeed)
+	require.Equal(t, map[string]dag.State{
+		"a": dag.StateSuccess, "below": dag.StateSuccess, "further": dag.StateSuccess, "z": dag.StateFailed, "other": dag.StateUpstreamFailed,
+	}, b.states(run))
+	require.Equal(t, dag.RunFailed, b.run(run).State)
+	b.sound()
+}
+
 // A letter is replayed: the instance gets its next generation with the same key,
 // what waited for it in vain waits again, and its letter is closed or sealed
 // again when the attempt ends.

@@ -68,6 +68,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"clear sets back and resolves", testClear},
 		{"clear of a running task takes its fence", testClearRunning},
 		{"a letter is replayed", testReplay},
+		{"a replay lets wait again what is below it", testReplayBelow},
 		{"a drain's decisions", testDrainDecisions},
 		{"a drain's pace", testDrainPace},
 		{"a drain's canary", testDrainCanary},
