@@ -62,6 +62,12 @@ func (e *Engine) Preview(ctx context.Context, spec *Spec, src Source) (*Preview,
 			return nil, err
 		}
 		t = planned(e.DB, spec)
+		if !e.DB.IsSQLite() {
+			schema, table := splitTable(spec.Target)
+			if err := t.readMySQLTriggers(ctx, conn, schema, table, true); err != nil {
+				return nil, err
+			}
+		}
 		out.add("make the table, which is not there", createDDL(e.DB, spec))
 	}
 	columns, err := previewColumns(ctx, e, spec, t, src)
@@ -113,7 +119,7 @@ func planned(db *dialect.DB, spec *Spec) *target {
 		}
 		tc := targetColumn{name: c.Name, ddl: columnDDL(db, c.Type, isKey), typ: c.Type, known: true, nullable: !isKey && !c.Required}
 		tc.optional = tc.nullable
-		tc.data = strings.ToLower(strings.SplitN(c.Type.String(), "(", 2)[0])
+		tc.data, _, _ = strings.Cut(strings.ToLower(tc.ddl), "(")
 		t.columns = append(t.columns, tc)
 		if isKey {
 			key.columns, key.collations = append(key.columns, c.Name), append(key.collations, "")

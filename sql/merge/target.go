@@ -143,7 +143,7 @@ func (t *target) readMySQL(ctx context.Context, q sqlx.QueryerContext) error {
 	if len(t.columns) == 0 {
 		return nil
 	}
-	if err := t.readMySQLTriggers(ctx, q, schema, table); err != nil {
+	if err := t.readMySQLTriggers(ctx, q, schema, table, false); err != nil {
 		return err
 	}
 	return t.readMySQLKeys(ctx, q, schema, table)

@@ -19,7 +19,7 @@ import (
 const upsertLeast = 64
 
 // simple are the types whose values IF passes on as they are.
-var simple = " tinyint smallint mediumint int bigint decimal char varchar tinytext text mediumtext longtext date datetime timestamp double float binary varbinary tinyblob blob mediumblob longblob "
+const simple = " boolean tinyint smallint mediumint int bigint decimal char varchar tinytext text mediumtext longtext date datetime timestamp double float binary varbinary tinyblob blob mediumblob longblob "
 
 // upserts tells whether the plan can go the short way.
 func (p *plan) upserts() bool {

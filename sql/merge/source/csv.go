@@ -183,7 +183,11 @@ func (c *CSV) choose(want Wanted) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Errorf("%s: no column %s; the file has %s: %w", c.name, quoteList(lacks), quoteList(c.columns), ErrHeader)
+		other := ""
+		if len(c.columns) == 1 && strings.ContainsAny(c.columns[0], ",;|\t") {
+			other = fmt.Sprintf(", which is one column; is the delimiter another one than %q?", c.opt.Delimiter)
+		}
+		return fmt.Errorf("%s: no column %s; the file has %s%s: %w", c.name, quoteList(lacks), quoteList(c.columns), other, ErrHeader)
 	}
 	if want.RejectUnknown && len(c.unknown) > 0 {
 		return fmt.Errorf("%s: the columns %s are not among the step's columns: %w", c.name, quoteList(c.unknown), ErrHeader)
