@@ -1,0 +1,57 @@
+package store_test
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/sqltest"
+	"github.com/airlock-dag/airlock/sql/store"
+)
+
+// The COMMIT of results, of what follows from them and of claims is lost: whether
+// it was carried out or not, the results are, what was claimed is told, and
+// nothing is claimed without its worker's knowing.
+func TestExchangeAndScheduleAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqltest.Servers(t) {
+		direct := open(t, server.DSN)
+		manyRuns(t, direct, 4, 2)
+		_, err := direct.Schedule(t.Context(), dag.SchedulePass{Limit: 10}, evaluate(direct))
+		require.NoError(t, err)
+		claims, err := direct.Claim(t.Context(), dag.ClaimParams{WorkerID: "w", N: 2, Lease: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, claims, 2)
+		for i, dropAnswer := range []bool{true, false} {
+			u, err := url.Parse(server.DSN)
+			require.NoError(t, err)
+			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
+			u.Host = proxy.Addr
+			s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 2})
+			require.NoError(t, err)
+			decide := evaluate(s)
+			proxy.Arm()
+			status, next, report, err := s.ExchangeAndSchedule(t.Context(), []dag.Result{success(claims[i], time.Now().UTC())},
+				dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute}, decide)
+			require.NoError(t, err)
+			require.Equal(t, 1, proxy.Cuts())
+			require.Equal(t, []dag.ApplyStatus{dag.Applied}, status)
+			require.True(t, report.Left, "somebody has to look what followed")
+			require.Equal(t, dropAnswer, len(next) == 1)
+			held, err := direct.Held(t.Context(), "w")
+			require.NoError(t, err)
+			require.Len(t, held, 2-i, "one more was claimed, and then none")
+			for _, c := range next {
+				require.True(t, slices.ContainsFunc(held, func(h dag.Claim) bool { return h.ID == c.ID && h.Fence == c.Fence }))
+			}
+			require.NoError(t, s.Close())
+		}
+		broken, err := direct.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, broken)
+	}
+}
