@@ -93,10 +93,10 @@ func (k *keeper) remove(l dag.Lease) {
 }
 
 // ends notes that an attempt has ended: there is nothing left to stop.
-func (k *keeper) ends(id int64) {
+func (k *keeper) ends(l dag.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.held[id]; h != nil {
+	if h := k.held[l.TaskInstanceID]; h != nil && h.lease == l {
 		h.ended = true
 	}
 }

@@ -190,6 +190,8 @@ func TestKeeperHoldsTheLaterOfTwoAttempts(t *testing.T) {
 	k.add(claim(1, 3), k.clock.Elapsed(), cancelLater)
 	require.Equal(t, operator.ErrLeaseLost, context.Cause(earlier), "two attempts of one instance must not go on")
 	require.NoError(t, later.Err())
+	k.ends(leaseOf(claim(1, 1)))
+	require.False(t, k.held[1].ended, "it is stopped when its lease cannot be renewed")
 	k.remove(leaseOf(claim(1, 1)))
 	require.True(t, k.holds(leaseOf(claim(1, 3))))
 	require.True(t, k.renew(t.Context()))
@@ -305,7 +307,7 @@ func TestKeeperStopsNothingThatHasEnded(t *testing.T) {
 	k := newKeeper(brokenStore{}, &fleetClock{Clock: clock, log: slog.New(slog.DiscardHandler)}, NewWake(), slog.New(slog.NewTextHandler(&out, nil)), 40*time.Second, 10*time.Second)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	k.add(claim(1, 1), k.clock.Elapsed(), cancel)
-	k.ends(1)
+	k.ends(leaseOf(claim(1, 1)))
 	for range 41 {
 		clock.Advance(time.Second)
 		k.dropStale()

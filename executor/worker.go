@@ -192,7 +192,7 @@ func (w *Worker) start(work context.Context, c dag.Claim, asked time.Duration, x
 		"try", c.TryNumber, "fence", c.Fence, "queue", c.Queue)
 	go func() {
 		in, result := w.attempt(ctx, c)
-		w.keep.ends(c.ID)
+		w.keep.ends(leaseOf(c))
 		w.results <- pending{result: result, claim: c, done: func(st dag.ApplyStatus, err error) {
 			if err == nil && st == dag.Refused {
 				go w.writeRefused(in, release) // not from the exchange's own goroutine: it reads what this sends
