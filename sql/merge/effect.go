@@ -27,6 +27,9 @@ type Effect struct {
 	Fingerprint string
 	Owner       dag.TaskInstanceKey
 	Fence       int64
+	// StillMine, when set, asks the state database whether the attempt holds its
+	// task instance at this moment.
+	StillMine func(ctx context.Context) error
 
 	// progress is what earlier transactions of the effect have done, as Begin
 	// found it.
@@ -105,7 +108,9 @@ func (e *Effect) reused(why string) error {
 
 // Begin registers the attempt. It returns the stored result when the effect is
 // done already; done is true then. An attempt with a lower fence than the
-// registered one of the same task instance has lost its lease.
+// registered one of the same task instance has lost its lease, unless the state
+// database says that it has not: then the other was registered in an earlier
+// life of that database, before a reset in which fences began anew.
 func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, err error) {
 	err = e.DB.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		result, done, e.progress = nil, false, nil
@@ -130,7 +135,10 @@ func (e *Effect) Begin(ctx context.Context) (result json.RawMessage, done bool, 
 		}
 		var have openEffect
 		if err := json.Unmarshal([]byte(r.Result.String), &have); err == nil && have.Owner == e.Owner.String() && r.Fence > e.Fence {
-			return e.fenced(r.Fence)
+			// Asked under the lock of the row: who takes over from now on waits for it.
+			if e.Fence <= 0 || e.StillMine == nil || e.StillMine(ctx) != nil {
+				return e.fenced(r.Fence)
+			}
 		}
 		clear := ""
 		if r.Fingerprint == e.Fingerprint {

@@ -28,7 +28,7 @@ func (e *Engine) Run(ctx context.Context, job *Job) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	effect := &Effect{DB: e.DB, Clock: e.Clock, Key: job.Key, Fingerprint: print, Owner: job.Owner, Fence: job.Fence}
+	effect := &Effect{DB: e.DB, Clock: e.Clock, Key: job.Key, Fingerprint: print, Owner: job.Owner, Fence: job.Fence, StillMine: job.StillMine}
 	var reached int64
 	for try := 1; ; try++ {
 		stored, done, err := effect.Begin(ctx)

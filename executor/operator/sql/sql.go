@@ -269,7 +269,8 @@ func (s *step) runOnce(ctx context.Context, key string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &merge.Effect{DB: s.db, Clock: s.t.Clock, Key: key, Fingerprint: print, Owner: s.t.TI.TaskInstanceKey, Fence: s.t.TI.Fence}
+	e := &merge.Effect{DB: s.db, Clock: s.t.Clock, Key: key, Fingerprint: print, Owner: s.t.TI.TaskInstanceKey, Fence: s.t.TI.Fence,
+		StillMine: s.t.StillMine}
 	for try := 1; ; try++ {
 		stored, done, err := e.Begin(ctx)
 		if err != nil {
