@@ -71,7 +71,7 @@ func leaseOf(c dag.Claim) dag.Lease { return dag.Lease{TaskInstanceID: c.ID, Fen
 func (k *keeper) add(c dag.Claim, asked time.Duration, cancel context.CancelCauseFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if earlier := k.held[c.ID]; earlier != nil {
+	if earlier := k.held[c.ID]; earlier != nil && !earlier.ended {
 		k.log.Warn("a lease was taken away and claimed again; the earlier attempt is stopped",
 			"task_instance", earlier.key.String(), "fence", earlier.lease.Fence)
 		earlier.cancel(operator.ErrLeaseLost)
