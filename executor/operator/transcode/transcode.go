@@ -33,6 +33,7 @@ type Operator struct {
 	Grace time.Duration
 
 	profiles profileBook
+	checks   profileChecks
 }
 
 // New makes an operator with ffmpeg and ffprobe from PATH and one encode at a

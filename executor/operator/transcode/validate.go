@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -23,16 +25,12 @@ const codeBadValue = "bad-value"
 
 // validate finds what a step's literal keys get wrong: its profile, in the file
 // of profiles too, what contradicts itself, and a folder that is not there.
-func validate(args map[string]any, at dag.Place) []dag.Problem {
+func (o *Operator) validate(args map[string]any, at dag.Place) []dag.Problem {
 	data, file, given := at.Beside(ProfilesFile)
-	if out := checkProfiles(file, data); len(out) > 0 {
+	all, out := o.checks.of(file, data)
+	if len(out) > 0 {
 		return out
 	}
-	all, err := parseProfiles(file, data)
-	if err != nil { // the built-in ones
-		return []dag.Problem{bad("profile", "", "%v", err)}
-	}
-	var out []dag.Problem
 	for _, name := range []string{"asset", "path"} {
 		out = append(out, mediafile.Folder(args, name, at)...)
 	}
@@ -58,6 +56,35 @@ func validate(args map[string]any, at dag.Place) []dag.Problem {
 		}
 	}
 	return out
+}
+
+// profileChecks remembers the file of profiles that was checked last: the tasks of
+// a folder's DAGs come one after another. The profiles are shared and are not to
+// be changed.
+type profileChecks struct {
+	mu       sync.Mutex
+	some     bool
+	file     string
+	data     []byte
+	all      map[string]*Profile
+	problems []dag.Problem
+}
+
+// of gives the profiles of a file, with the built-in ones, or what is wrong.
+func (c *profileChecks) of(file string, data []byte) (map[string]*Profile, []dag.Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.some && c.file == file && bytes.Equal(c.data, data) {
+		return c.all, slices.Clone(c.problems)
+	}
+	c.some, c.file, c.data, c.all = true, file, data, nil
+	if c.problems = checkProfiles(file, data); len(c.problems) == 0 {
+		var err error
+		if c.all, err = parseProfiles(file, data); err != nil { // the built-in ones
+			c.problems = []dag.Problem{bad("profile", "", "%v", err)}
+		}
+	}
+	return c.all, slices.Clone(c.problems)
 }
 
 func findIn(all map[string]*Profile, v any) (*Profile, error) {
