@@ -40,7 +40,10 @@ func attemptOn(t *testing.T, w *Worker) dag.Result {
 	return result
 }
 
-func workerOn(t *testing.T, store brokenStore) *Worker {
+func workerOn(t *testing.T, store interface {
+	WorkerStore
+	SettingsStore
+}) *Worker {
 	t.Helper()
 	return NewWorker(WorkerOptions{
 		Store: store, Settings: store, Operators: operator.NewRegistry(echo{}), LogsDir: t.TempDir(), ScratchRoot: t.TempDir(),
