@@ -46,8 +46,8 @@ func (r *caseRow) unreadable() string {
 func (s *Store) ReplayPage(ctx context.Context, f dag.LetterFilter, drain string) ([]dag.ReplayCase, error) {
 	f = drainFilter(f)
 	if f.Lane == dag.LaneGPU && len(f.IDs) == 0 {
-		// Most have no GPU: that is known without a look at all letters.
-		if there, err := s.finds(ctx, "SELECT id FROM dead_letter_tally WHERE "+gpuQueues+" LIMIT 1"); err != nil || !there {
+		// Most have no GPU: an index by queue knows without a look at all letters.
+		if there, err := s.finds(ctx, "SELECT id FROM dead_letter"+s.depthIndex()+" WHERE status = ? AND "+gpuQueues+" LIMIT 1", string(f.Status)); err != nil || !there {
 			return nil, s.explain("read dead letters", err)
 		}
 	}

@@ -73,6 +73,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a drain's pace", testDrainPace},
 		{"a drain's canary", testDrainCanary},
 		{"a drain of GPU work", testDrainGPU},
+		{"a drain goes by the letters, not by their tally", testDrainUncounted},
 		{"a drain shares its places between lanes", testDrainShares},
 		{"live work goes before replays", testReplayPriority},
 		{"clear of a replay", testClearOfAReplay},

@@ -134,3 +134,19 @@ func testTallyGroups(t *testing.T, b *bundle) {
 		require.Equal(t, want, got, "%+v", f)
 	}
 }
+
+// testDrainUncounted: the tally is for people's eyes; what it does not count (a
+// process of an older version sealed it, a person wrote it) is replayed.
+func testDrainUncounted(t *testing.T, b *bundle) {
+	d := oneDAG("d", "a")
+	d.Tasks[0].Queue = "gpu.transcode"
+	b.sealed(d, 1)
+	_, err := b.s.DB().Writer().ExecContext(t.Context(), "DELETE FROM dead_letter_tally WHERE id > 1")
+	require.NoError(t, err)
+	page, err := b.s.ReplayPage(t.Context(), dag.LetterFilter{Lane: dag.LaneGPU}, "")
+	require.NoError(t, err)
+	require.Len(t, page, 1)
+	page, err = b.s.ReplayPage(t.Context(), dag.LetterFilter{Lane: dag.LaneOther}, "")
+	require.NoError(t, err)
+	require.Empty(t, page)
+}
