@@ -168,7 +168,7 @@ func (x *bare) claim(tx *sqlx.Tx, at string) []*bareTask {
 		force = x.db.ForceIndex("k_claim")
 	}
 	rows, err := tx.QueryxContext(x.ctx, "SELECT id, dag_run_id, dag_id, run_id, task_id, map_index, try_number, fence, operator, payload, dag_version_id FROM task_instance"+
-		force+" WHERE state = 'queued' ORDER BY claim_rank, id LIMIT ?"+x.db.SkipLocked(), x.n)
+		force+" WHERE state = 'queued' ORDER BY claim_rank, turn, id LIMIT ?"+x.db.SkipLocked(), x.n)
 	require.NoError(x.b, err)
 	var ids []int64
 	var held []*bareTask
