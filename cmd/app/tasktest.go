@@ -121,6 +121,9 @@ func noSuchDAG(op, id string, res load.Result) error {
 	} else if len(ids) > 0 {
 		hint = "see `airlock dags list`"
 	}
+	if len(res.Broken) > 0 {
+		hint = "mistakes keep DAGs out: `airlock dags validate` shows those of " + strings.Join(res.Broken, ", ")
+	}
 	return &dag.Error{Code: dag.ErrNotFound, Op: op + " " + id, Err: fmt.Errorf("there is no DAG %q", id), Hint: hint}
 }
 

@@ -53,6 +53,10 @@ func TestListShowAndNextExecution(t *testing.T) {
 	require.Contains(t, r.stderr, "1 file has mistakes")
 	require.Contains(t, h.ok("dags", "list", "-o", "plain").stdout, "hello\thello.yml\tops\t0 2 * * *\ttrue\t")
 
+	r = h.run("dags", "test", "nothing")
+	require.Equal(t, cli.ExitFailed, r.code)
+	require.Contains(t, r.stderr, "`airlock dags validate` shows those of broken.yml", "a file that cannot be read may be the one that is meant")
+
 	shown := h.show("dags", "show", "hello")
 	require.Equal(t, "hello", shown["dag_id"])
 	require.Len(t, shown["tasks"], 3)

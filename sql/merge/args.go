@@ -18,6 +18,8 @@ type args struct {
 	problems []dag.Problem
 	// templates is set when a value could not be looked at for a template in it.
 	templates bool
+	// unread are the names of columns that are there and could not be read.
+	unread []string
 }
 
 func (a *args) problem(path, code, format string, v ...any) {

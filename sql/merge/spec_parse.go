@@ -149,6 +149,7 @@ func (a *args) columnNames(s *Spec) {
 	for _, c := range s.Columns {
 		names = append(names, c.Name)
 	}
+	names = append(names, a.unread...)
 	check := func(path, name string) {
 		if name == "" {
 			return

@@ -198,7 +198,9 @@ func (a *args) columns(m map[string]any) []*column.Column {
 			return
 		}
 		c, check := a.column(name, path, def)
-		if c != nil {
+		if c == nil {
+			a.unread = append(a.unread, name)
+		} else {
 			out = append(out, c)
 			if check != "" {
 				checks[c] = check

@@ -50,6 +50,15 @@ func TestMistakesAreToldOnceWithTheirPlace(t *testing.T) {
       when_matched: replace
       bad_rows: {max_ratio: 5}
 `, []string{"source", "columns.id.type", "columns.a.requird", "columns.a.check", "columns.z.timezone", "when_matched", "bad_rows.max_ratio", "key"}},
+		{`      operator: merge
+      conn_id: w
+      source: {file: x.csv}
+      columns:
+        id: {type: bigit}
+        n: bigint
+      target: t
+      key: [id]
+`, []string{"columns.id.type"}},
 		{"      operator: merge\n", []string{"", "key", "target"}},
 		{"      operator: merge\n      conn_id: w\n      sql: MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE\n      target: t\n", []string{"sql", "target"}},
 	} {
