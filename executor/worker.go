@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -233,6 +234,9 @@ func (w *Worker) written(c dag.Claim, r dag.Result, st dag.ApplyStatus, err erro
 	}
 }
 
+// maxLoggedError is how many bytes of an error's first line the process's log gets.
+const maxLoggedError = 400
+
 // logEnd writes the one line that each state change gets.
 func (w *Worker) logEnd(c dag.Claim, r dag.Result) {
 	level := slog.LevelInfo
@@ -245,6 +249,8 @@ func (w *Worker) logEnd(c dag.Claim, r dag.Result) {
 	}
 	if r.Attempt.ErrorClass != "" { // a skip has a code that says why, and is no error
 		attrs = append(attrs, "error_class", string(r.Attempt.ErrorClass), "error_code", r.Attempt.ErrorCode)
+		line, _, _ := strings.Cut(r.Attempt.ErrorMessage, "\n") // the letter and the attempt's log have the rest
+		attrs = append(attrs, "error", dag.CutText(line, maxLoggedError))
 	}
 	if r.NextTryAt != nil {
 		attrs = append(attrs, "next_try_at", r.NextTryAt.Format(time.RFC3339))

@@ -38,7 +38,7 @@ func TestQuickStartPage(t *testing.T) {
 		}
 	}
 	text := strings.ReplaceAll(strings.Join(script, "\n"), "/tmp/quick-start", "new")
-	text = strings.Replace(text, "airlock dags test doomed --dags-folder dags", "! airlock dags test doomed --dags-folder dags", 1)
+	text = strings.Replace(text, "airlock dags test doomed", "! airlock dags test doomed", 1)
 	text = strings.ReplaceAll(text, "RUN_ID", `"$(airlock dags list-runs hello -o plain | tail -n 1 | cut -f 2)"`)
 	out := shell(t, t.TempDir(), "set -e\n"+text)
 	require.Contains(t, out, "1 DAG, 0 errors, 0 warnings")

@@ -24,10 +24,10 @@ func (c configListCmd) Run(s *session) error {
 		return err
 	}
 	return printRows(s.env.Stdout, c.Output, settings,
-		col("setting", func(v config.Setting) any { return v.Name() }),
+		kept(col("setting", func(v config.Setting) any { return v.Name() })),
 		col("value", func(v config.Setting) any { return v.Value }),
 		col("source", func(v config.Setting) any { return v.Source }),
-		col("variable", func(v config.Setting) any { return v.Env() }),
+		spared(1, col("variable", func(v config.Setting) any { return v.Env() })),
 	)
 }
 

@@ -66,7 +66,7 @@ func (c backfillCreateCmd) Run(ctx context.Context, s *session) error {
 		col("ordinal", func(r dag.BackfillRun) any { return r.Ordinal }),
 		col("logical_date", func(r dag.BackfillRun) any { return r.LogicalDate }),
 		col("action", func(r dag.BackfillRun) any { return string(r.Action) }),
-		col("run_id", func(r dag.BackfillRun) any { return r.RunID }),
+		kept(col("run_id", func(r dag.BackfillRun) any { return r.RunID })),
 	)
 }
 

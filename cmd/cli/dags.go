@@ -177,9 +177,9 @@ func (c dagsListCmd) Run(ctx context.Context, s *session) error {
 	}
 	slices.SortFunc(rows, func(a, b dag.DAGRow) int { return strings.Compare(a.DagID, b.DagID) })
 	if err := printRows(s.env.Stdout, c.Output, rows,
-		col("dag_id", func(r dag.DAGRow) any { return r.DagID }),
-		col("fileloc", func(r dag.DAGRow) any { return r.FileLoc }),
-		col("owner", func(r dag.DAGRow) any { return r.Owner }),
+		kept(col("dag_id", func(r dag.DAGRow) any { return r.DagID })),
+		spared(2, col("fileloc", func(r dag.DAGRow) any { return r.FileLoc })),
+		spared(3, col("owner", func(r dag.DAGRow) any { return r.Owner })),
 		col("schedule", func(r dag.DAGRow) any { return r.Schedule }),
 		col("is_paused", func(r dag.DAGRow) any { return r.IsPaused }),
 		col("next_run", func(r dag.DAGRow) any {
@@ -188,7 +188,7 @@ func (c dagsListCmd) Run(ctx context.Context, s *session) error {
 			}
 			return r.Next.RunAfter
 		}),
-		col("is_stale", func(r dag.DAGRow) any { return r.IsStale }),
+		spared(1, col("is_stale", func(r dag.DAGRow) any { return r.IsStale })),
 	); err != nil {
 		return err
 	}
@@ -266,14 +266,14 @@ func (c dagsShowCmd) Run(ctx context.Context, s *session) error {
 
 func printTasks(s *session, format string, d *dag.DAG) error {
 	return printRows(s.env.Stdout, format, d.Tasks,
-		col("task_id", func(t dag.Task) any { return t.ID }),
+		kept(col("task_id", func(t dag.Task) any { return t.ID })),
 		col("operator", func(t dag.Task) any { return t.Operator }),
 		col("upstream", func(t dag.Task) any { return t.Upstream }),
 		col("trigger_rule", func(t dag.Task) any { return string(t.TriggerRule) }),
-		col("queue", func(t dag.Task) any { return t.Queue }),
-		col("pool", func(t dag.Task) any { return t.Pool }),
+		spared(2, col("queue", func(t dag.Task) any { return t.Queue })),
+		spared(3, col("pool", func(t dag.Task) any { return t.Pool })),
 		col("retries", func(t dag.Task) any { return t.Retry.Retries }),
-		col("mapped", func(t dag.Task) any { return t.Expand != nil }),
+		spared(1, col("mapped", func(t dag.Task) any { return t.Expand != nil })),
 	)
 }
 
@@ -325,11 +325,11 @@ func (c dagsNextCmd) Run(ctx context.Context, s *session) error {
 		fmt.Fprintf(s.env.Stderr, "%s is paused: `airlock dags unpause %s` lets it run\n", d.ID, d.ID)
 	}
 	return printRows(s.env.Stdout, c.Output, rows,
-		col("logical_date", func(r nextRun) any { return r.LogicalDate }),
-		col("data_interval_start", func(r nextRun) any { return r.DataIntervalStart }),
-		col("data_interval_end", func(r nextRun) any { return r.DataIntervalEnd }),
+		spared(1, col("logical_date", func(r nextRun) any { return r.LogicalDate })),
+		spared(2, col("data_interval_start", func(r nextRun) any { return r.DataIntervalStart })),
+		spared(3, col("data_interval_end", func(r nextRun) any { return r.DataIntervalEnd })),
 		col("run_after", func(r nextRun) any { return r.RunAfter }),
-		col("run_id", func(r nextRun) any { return r.RunID }),
+		kept(col("run_id", func(r nextRun) any { return r.RunID })),
 	)
 }
 
@@ -367,7 +367,7 @@ func (c dagsUnpauseCmd) Run(ctx context.Context, s *session) error {
 }
 
 func (s *session) setPaused(ctx context.Context, ids []string, paused bool) error {
-	action, word := "unpause", "not paused"
+	action, word := "unpause", "unpaused"
 	if paused {
 		action, word = "pause", "paused"
 	}
@@ -383,14 +383,14 @@ func (s *session) setPaused(ctx context.Context, ids []string, paused bool) erro
 		if err != nil {
 			return err
 		}
-		already := " already"
-		if changed {
-			already = ""
-			if err := s.audit(ctx, action, id); err != nil {
-				return err
-			}
+		if !changed {
+			fmt.Fprintf(s.env.Stdout, "%s was %s already\n", id, word)
+			continue
 		}
-		fmt.Fprintf(s.env.Stdout, "%s is %s%s\n", id, word, already)
+		if err := s.audit(ctx, action, id); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.env.Stdout, "%s is %s now\n", id, word)
 	}
 	return nil
 }

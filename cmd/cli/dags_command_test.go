@@ -85,10 +85,10 @@ func TestPauseTriggerAndListRuns(t *testing.T) {
 	h := newHouse(t, map[string]string{"dags/hello.yml": hello})
 
 	require.Empty(t, h.list("dags", "list-runs", "hello"))
-	require.Equal(t, "hello is not paused\n", h.ok("dags", "unpause", "hello").stdout)
-	require.Equal(t, "hello is not paused already\n", h.ok("dags", "unpause", "hello").stdout)
+	require.Equal(t, "hello is unpaused now\n", h.ok("dags", "unpause", "hello").stdout)
+	require.Equal(t, "hello was unpaused already\n", h.ok("dags", "unpause", "hello").stdout)
 	require.Equal(t, false, h.list("dags", "list")[0]["is_paused"])
-	require.Equal(t, "hello is paused\n", h.ok("dags", "pause", "hello").stdout)
+	require.Equal(t, "hello is paused now\n", h.ok("dags", "pause", "hello").stdout)
 	h.fails(cli.ExitFailed, []string{"did you mean hello?"}, "dags", "pause", "hallo")
 
 	r := h.ok("dags", "trigger", "hello", "-c", `{"episode": 7}`, "-e", "2026-02-03", "--note", "by hand", "-o", "json")

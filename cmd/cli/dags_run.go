@@ -176,17 +176,17 @@ func noLimit(n int) int {
 
 func printRuns(w io.Writer, format string, runs []dag.Run) error {
 	return printRows(w, format, runs,
-		col("dag_id", func(r dag.Run) any { return r.DagID }),
-		col("run_id", func(r dag.Run) any { return r.RunID }),
-		col("run_type", func(r dag.Run) any { return string(r.Type) }),
+		spared(6, col("dag_id", func(r dag.Run) any { return r.DagID })),
+		kept(col("run_id", func(r dag.Run) any { return r.RunID })),
+		spared(5, col("run_type", func(r dag.Run) any { return string(r.Type) })),
 		col("state", func(r dag.Run) any { return string(r.State) }),
-		col("logical_date", func(r dag.Run) any { return r.LogicalDate }),
-		col("run_after", func(r dag.Run) any { return r.RunAfter }),
+		spared(3, col("logical_date", func(r dag.Run) any { return r.LogicalDate })),
+		spared(7, col("run_after", func(r dag.Run) any { return r.RunAfter })),
 		col("start_date", func(r dag.Run) any { return r.StartDate }),
-		col("end_date", func(r dag.Run) any { return r.EndDate }),
-		col("reason", func(r dag.Run) any { return r.Reason }),
+		spared(1, col("end_date", func(r dag.Run) any { return r.EndDate })),
+		spared(4, col("reason", func(r dag.Run) any { return r.Reason })),
 		// A run may succeed by its last tasks although some in the middle failed.
-		col("failed_tasks", func(r dag.Run) any { return r.TaskStates[dag.StateFailed] }),
+		spared(2, col("failed_tasks", func(r dag.Run) any { return r.TaskStates[dag.StateFailed] })),
 	)
 }
 

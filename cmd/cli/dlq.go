@@ -158,10 +158,10 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 		plainCol("task_id", func(l dag.DeadLetter) any { return l.TaskID }),
 		plainCol("map_index", func(l dag.DeadLetter) any { return mapIndex(l.TaskInstanceKey) }),
 		plainCol("error_class", func(l dag.DeadLetter) any { return string(l.ErrorClass) }),
-		col("error_code", func(l dag.DeadLetter) any { return l.ErrorCode }),
+		kept(col("error_code", func(l dag.DeadLetter) any { return l.ErrorCode })),
 		plainCol("attempt_count", func(l dag.DeadLetter) any { return l.AttemptCount }),
 		col("status", func(l dag.DeadLetter) any { return string(l.Status) }),
-		tableCol("enqueued_at", func(l dag.DeadLetter) any { return minute(l.EnqueuedAt) }),
+		wideCol("enqueued_at", func(l dag.DeadLetter) any { return minute(l.EnqueuedAt) }),
 		plainCol("enqueued_at", func(l dag.DeadLetter) any { return l.EnqueuedAt }),
 		col("error_message", func(l dag.DeadLetter) any { return shorten(l.ErrorMessage, 60) }),
 	)
@@ -310,7 +310,7 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 		plainCol("task_id", func(g dag.LetterGroup) any { return g.TaskID }),
 		plainCol("error_class", func(g dag.LetterGroup) any { return string(g.ErrorClass) }),
 		col("error_code", func(g dag.LetterGroup) any { return g.ErrorCode }),
-		tableCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint[:min(len(g.Fingerprint), shortFingerprint)] }),
+		kept(tableCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint[:min(len(g.Fingerprint), shortFingerprint)] })),
 		plainCol("fingerprint", func(g dag.LetterGroup) any { return g.Fingerprint }),
 		tableCol("back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f%%", 100*g.BackShare) }),
 		plainCol("came_back", func(g dag.LetterGroup) any { return fmt.Sprintf("%.0f %%", 100*g.BackShare) }),
@@ -319,7 +319,7 @@ func (c dlqStatsCmd) Run(ctx context.Context, s *session) error {
 		plainCol("first_enqueued_at", func(g dag.LetterGroup) any { return g.First }),
 		plainCol("last_enqueued_at", func(g dag.LetterGroup) any { return g.Last }),
 		plainCol("last_id", func(g dag.LetterGroup) any { return g.LastID }),
-		tableCol("newest", func(g dag.LetterGroup) any { return g.LastID }),
+		wideCol("newest", func(g dag.LetterGroup) any { return g.LastID }),
 		col("message", func(g dag.LetterGroup) any { return shorten(g.Message, 60) }),
 	)
 }

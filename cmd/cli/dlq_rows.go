@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -121,16 +122,17 @@ func (c dlqRowsListCmd) Run(ctx context.Context, s *session) (err error) {
 	}
 	return printRows(s.env.Stdout, c.Output, rows,
 		col("id", func(l shownRow) any { return l.ID }),
-		col("task_id", func(l shownRow) any { return l.TaskID }),
-		col("source", func(l shownRow) any { return l.Source }),
-		col("source_line", func(l shownRow) any { return l.SourceLine }),
+		spared(6, col("task_id", func(l shownRow) any { return l.TaskID })),
+		kept(tableCol("source", func(l shownRow) any { return fmt.Sprintf("%s:%d", path.Base(l.Source), l.SourceLine) })),
+		plainCol("source", func(l shownRow) any { return l.Source }),
+		plainCol("source_line", func(l shownRow) any { return l.SourceLine }),
 		col("column_name", func(l shownRow) any { return deref(l.ColumnName) }),
-		col("error_code", func(l shownRow) any { return l.ErrorCode }),
+		kept(col("error_code", func(l shownRow) any { return l.ErrorCode })),
 		col("error_message", func(l shownRow) any { return shorten(l.ErrorMessage, 60) }),
-		col("status", func(l shownRow) any { return l.Status }),
-		col("return_count", func(l shownRow) any { return l.ReturnCount }),
-		col("enqueued_at", func(l shownRow) any { return l.EnqueuedAt }),
-		col("raw", func(l shownRow) any { return shorten(bytesText(l.Text()), 40) }),
+		spared(2, col("status", func(l shownRow) any { return l.Status })),
+		spared(5, col("return_count", func(l shownRow) any { return l.ReturnCount })),
+		spared(4, col("enqueued_at", func(l shownRow) any { return l.EnqueuedAt })),
+		spared(3, col("raw", func(l shownRow) any { return shorten(bytesText(l.Text()), 40) })),
 	)
 }
 

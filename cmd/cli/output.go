@@ -27,6 +27,9 @@ type column[T any] struct {
 	// only is the format that has the column: table, plain, or "" for both; wide is
 	// a table with room for it.
 	only string
+	// fit says how the column gives way where a table is wider than the terminal: 0 by
+	// cut cells, keptFit after all others, 1 and more by being left out, the highest first.
+	fit int
 }
 
 // wideFrom is how many characters a terminal's line has that shows all columns of
@@ -50,6 +53,19 @@ func plainCol[T any](title string, cell func(T) any) column[T] {
 	return column[T]{title: title, cell: cell, only: "plain"}
 }
 
+// kept is a column whose cells are to be copied, as ids are: others give way first.
+func kept[T any](c column[T]) column[T] {
+	c.fit = keptFit
+	return c
+}
+
+// spared is a column that a table does without where the terminal is too narrow:
+// that of the highest rank first. Ranks begin at 1.
+func spared[T any](rank int, c column[T]) column[T] {
+	c.fit = rank
+	return c
+}
+
 // printRows prints rows as a table, or whole as JSON or YAML with the keys of
 // their JSON form.
 func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]) error {
@@ -64,9 +80,9 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		wide := c.only == "wide" && format == "table" && (width == 0 || width >= wideFrom)
 		return c.only != "" && c.only != format && !wide
 	})
-	titles := make([]string, len(columns))
+	titles, fits := make([]string, len(columns)), make([]int, len(columns))
 	for i, c := range columns {
-		titles[i] = c.title
+		titles[i], fits[i] = c.title, c.fit
 	}
 	lines := make([][]string, len(rows))
 	for i, row := range rows {
@@ -82,7 +98,7 @@ func printRows[T any](w io.Writer, format string, rows []T, columns ...column[T]
 		return err
 	}
 	if width > 0 {
-		fit(titles, lines, width)
+		titles, lines = narrow(titles, lines, fits, width)
 	}
 	return printTable(w, titles, lines, 0)
 }
@@ -99,53 +115,6 @@ func terminalWidth(w io.Writer) int {
 		return 0
 	}
 	return width
-}
-
-// leastCell is how narrow a cell is made at most.
-const leastCell = 6
-
-// fit cuts cells so that a table's lines have no more than width characters: the
-// widest column first, until it is as narrow as the next one.
-func fit(titles []string, lines [][]string, width int) {
-	widths := make([]int, len(titles))
-	total := 3*len(titles) + 1
-	for i, t := range titles {
-		widths[i] = text.StringWidth(t)
-		for _, line := range lines {
-			widths[i] = max(widths[i], text.LongestLineLen(line[i]))
-		}
-		total += widths[i]
-	}
-	for total > width {
-		widest := 0
-		for i := range widths {
-			if widths[i] > widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= leastCell {
-			break
-		}
-		widths[widest]--
-		total--
-	}
-	for i := range titles {
-		titles[i] = cut(titles[i], widths[i])
-		for _, line := range lines {
-			if text.LongestLineLen(line[i]) > widths[i] {
-				line[i] = cut(line[i], widths[i])
-			}
-		}
-	}
-}
-
-// cut keeps the first line of a text, and of it as much as fits, with a mark.
-func cut(s string, width int) string {
-	first, _, more := strings.Cut(s, "\n")
-	if text.StringWidth(first) <= width && !more {
-		return first
-	}
-	return text.Trim(first, width-1) + "…"
 }
 
 // pair is one line of a shown thing.

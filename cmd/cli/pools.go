@@ -23,13 +23,13 @@ type poolsCmd struct {
 
 func printPools(w io.Writer, format string, pools []dag.Pool) error {
 	return printRows(w, format, pools,
-		col("name", func(p dag.Pool) any { return p.Name }),
+		kept(col("name", func(p dag.Pool) any { return p.Name })),
 		col("slots", func(p dag.Pool) any { return p.Slots }),
 		col("running_slots", func(p dag.Pool) any { return p.Running }),
 		col("queued_slots", func(p dag.Pool) any { return p.Queued }),
 		col("scheduled_slots", func(p dag.Pool) any { return p.Scheduled }),
-		col("include_deferred", func(p dag.Pool) any { return p.IncludeDeferred }),
-		col("description", func(p dag.Pool) any { return p.Description }),
+		spared(1, col("include_deferred", func(p dag.Pool) any { return p.IncludeDeferred })),
+		spared(2, col("description", func(p dag.Pool) any { return p.Description })),
 	)
 }
 

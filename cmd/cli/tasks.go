@@ -175,15 +175,15 @@ func newProgressState(p dag.TaskProgress) *progressState {
 
 func printInstances(w io.Writer, format string, instances []dag.TaskInstance, more ...column[dag.TaskInstance]) error {
 	return printRows(w, format, instances, append([]column[dag.TaskInstance]{
-		col("dag_id", func(i dag.TaskInstance) any { return i.DagID }),
-		col("run_id", func(i dag.TaskInstance) any { return i.RunID }),
-		col("task_id", func(i dag.TaskInstance) any { return i.TaskID }),
+		spared(3, col("dag_id", func(i dag.TaskInstance) any { return i.DagID })),
+		spared(4, col("run_id", func(i dag.TaskInstance) any { return i.RunID })),
+		kept(col("task_id", func(i dag.TaskInstance) any { return i.TaskID })),
 		col("map_index", func(i dag.TaskInstance) any { return mapIndex(i.TaskInstanceKey) }),
 		col("state", func(i dag.TaskInstance) any { return string(i.State) }),
 		col("try_number", func(i dag.TaskInstance) any { return i.TryNumber }),
 		col("start_date", func(i dag.TaskInstance) any { return i.StartDate }),
-		col("end_date", func(i dag.TaskInstance) any { return i.EndDate }),
-		col("next_try_at", func(i dag.TaskInstance) any { return i.NextTryAt }),
+		spared(1, col("end_date", func(i dag.TaskInstance) any { return i.EndDate })),
+		spared(2, col("next_try_at", func(i dag.TaskInstance) any { return i.NextTryAt })),
 	}, more...)...)
 }
 

@@ -32,8 +32,8 @@ func (c tasksHistoryCmd) Run(ctx context.Context, s *session) error {
 		col("at", func(e dag.HistoryEntry) any { return e.At }),
 		col("event", func(e dag.HistoryEntry) any { return e.Event }),
 		col("try", func(e dag.HistoryEntry) any { return orNil(e.Try) }),
-		col("fence", func(e dag.HistoryEntry) any { return orNil(int(e.Fence)) }),
-		col("who", func(e dag.HistoryEntry) any { return e.Who }),
+		spared(1, col("fence", func(e dag.HistoryEntry) any { return orNil(int(e.Fence)) })),
+		spared(2, col("who", func(e dag.HistoryEntry) any { return e.Who })),
 		col("detail", func(e dag.HistoryEntry) any { return e.Detail }),
 	)
 }

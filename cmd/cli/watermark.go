@@ -38,13 +38,13 @@ func (c watermarkListCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	return printRows(s.env.Stdout, c.Output, marks,
-		col("pipeline", func(w merge.Watermark) any { return w.Pipeline }),
+		kept(col("pipeline", func(w merge.Watermark) any { return w.Pipeline })),
 		col("column_name", func(w merge.Watermark) any { return w.ColumnName }),
 		col("value", func(w merge.Watermark) any { return w.Value }),
-		col("tie_breaker", func(w merge.Watermark) any { return deref(w.TieBreaker) }),
+		spared(2, col("tie_breaker", func(w merge.Watermark) any { return deref(w.TieBreaker) })),
 		col("advanced_at", func(w merge.Watermark) any { return w.AdvancedAt }),
-		col("dag_id", func(w merge.Watermark) any { return w.DagID }),
-		col("run_id", func(w merge.Watermark) any { return w.RunID }),
+		spared(3, col("dag_id", func(w merge.Watermark) any { return w.DagID })),
+		spared(4, col("run_id", func(w merge.Watermark) any { return w.RunID })),
 	)
 }
 

@@ -209,12 +209,12 @@ func (l *loader) convert(rec *row.Record) *row.Fault {
 		if c.Check == nil {
 			continue
 		}
-		ok, err := c.Check.Passes(func(name string) (any, column.Type) {
+		value := func(name string) (any, column.Type) {
 			at := l.byName[name]
 			return l.values[at], l.p.cols[at].Type
-		})
-		if !ok || err != nil {
-			return c.Check.Failure(c.Name, err)
+		}
+		if ok, err := c.Check.Passes(value); !ok || err != nil {
+			return c.Check.Failure(c.Name, value, err)
 		}
 	}
 	return nil

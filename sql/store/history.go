@@ -114,7 +114,10 @@ func (s *Store) decisionEntries(ctx context.Context, key dag.TaskInstanceKey) ([
  WHERE a.dead_letter_id IN (SELECT id FROM dead_letter WHERE`+ofInstance+")", keyArgs(key)...)
 	out := make([]dag.HistoryEntry, len(rows))
 	for i, r := range rows {
-		out[i] = dag.HistoryEntry{At: r.At.Time, Event: r.Decision, Who: r.Actor, Detail: fmt.Sprintf("dead letter %d: %s", r.Letter, r.Reason)}
+		out[i] = dag.HistoryEntry{At: r.At.Time, Event: r.Decision, Who: r.Actor, Detail: fmt.Sprintf("dead letter %d", r.Letter)}
+		if r.Reason != "" {
+			out[i].Detail += ": " + r.Reason
+		}
 	}
 	return out, err
 }

@@ -76,12 +76,32 @@ func (k *Check) Passes(value func(name string) (any, Type)) (bool, error) {
 	return ok, nil
 }
 
-// Failure is the fault of a row that does not pass.
-func (k *Check) Failure(column string, err error) *row.Fault {
+// Failure is the fault of a row that does not pass: it tells the values that the
+// condition read.
+func (k *Check) Failure(column string, value func(name string) (any, Type), err error) *row.Fault {
 	if err != nil {
 		return &row.Fault{Code: row.CheckFailed, Column: column, Message: fmt.Sprintf("%s cannot be computed: %v", k.text, err)}
 	}
-	return &row.Fault{Code: row.CheckFailed, Column: column, Message: "the row does not meet: " + k.text}
+	return &row.Fault{Code: row.CheckFailed, Column: column, Message: "the row does not meet: " + k.text + k.found(value)}
+}
+
+// found is what the columns of the condition hold, or nothing where it reads none.
+func (k *Check) found(value func(name string) (any, Type)) string {
+	var found []string
+	for _, n := range k.names {
+		v, t := value(n)
+		text := plain(v)
+		if t.Kind != Decimal && t.Kind != Integer && t.Kind != Double {
+			text = show(text)
+		}
+		if one := n + " is " + text; !slices.Contains(found, one) {
+			found = append(found, one)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(found, ", ") + ")"
 }
 
 func firstLine(err error) error {

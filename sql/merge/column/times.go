@@ -48,15 +48,15 @@ func (c *Column) date(v row.Value) (any, *row.Fault) {
 	default:
 		return nil, c.wrong(v, "a date")
 	}
-	t, form, err := time.Time{}, DateLayout, error(nil)
+	var t time.Time
+	var err error
 	if c.Format != nil {
-		form = c.Format.String()
 		t, err = c.Format.parse(v.Text)
 	} else {
 		t, err = time.Parse(DateLayout, v.Text)
 	}
 	if err != nil {
-		return nil, c.fault(row.BadDate, "%s is not a date of the form %s", show(v.Text), form)
+		return nil, c.badDate(v.Text, err)
 	}
 	if h, m, s := t.Clock(); h+m+s+t.Nanosecond() != 0 {
 		return nil, c.fault(row.BadDate, "%s has a time of day; a date has none", show(v.Text))
@@ -65,6 +65,19 @@ func (c *Column) date(v row.Value) (any, *row.Fault) {
 		return nil, c.fault(row.BadDate, "%s: the year goes from 1 to 9999", show(v.Text))
 	}
 	return t.Format(DateLayout), nil
+}
+
+// badDate is the fault of a text that is no date of the column's form, or one of a
+// day that no month has.
+func (c *Column) badDate(text string, err error) *row.Fault {
+	switch {
+	case c.Format != nil:
+		return c.fault(row.BadDate, "%s is not a date of the form %s", show(text), c.Format)
+	case strings.HasSuffix(err.Error(), "day out of range"):
+		return c.fault(row.BadDate, "%s is a day that there is not", show(text))
+	default:
+		return c.fault(row.BadDate, "%s is not a date; the form is YYYY-MM-DD, or give the column a format", show(text))
+	}
 }
 
 func (c *Column) timestamp(v row.Value) (any, *row.Fault) {
@@ -149,7 +162,7 @@ func (c *Column) parseTime(text string) (time.Time, *row.Fault) {
 			return c.parseWall(text, layout, c.Zone)
 		}
 	}
-	return time.Time{}, c.fault(row.BadTimestamp, "%s is not a timestamp; the form is 2006-01-02T15:04:05Z, or give the column a format", show(text))
+	return time.Time{}, c.fault(row.BadTimestamp, "%s is not a timestamp; the form is YYYY-MM-DDTHH:MM:SSZ, or give the column a format", show(text))
 }
 
 func (c *Column) noZone(text string) *row.Fault {
