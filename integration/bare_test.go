@@ -170,6 +170,7 @@ func (x *bare) claim(tx *sqlx.Tx, at string) []*bareTask {
 	rows, err := tx.QueryxContext(x.ctx, "SELECT id, dag_run_id, dag_id, run_id, task_id, map_index, try_number, fence, operator, payload, dag_version_id FROM task_instance"+
 		force+" WHERE state = 'queued' ORDER BY claim_rank, turn, id LIMIT ?"+x.db.SkipLocked(), x.n)
 	require.NoError(x.b, err)
+	defer func() { require.NoError(x.b, rows.Close()) }()
 	var ids []int64
 	var held []*bareTask
 	for rows.Next() {
@@ -181,7 +182,6 @@ func (x *bare) claim(tx *sqlx.Tx, at string) []*bareTask {
 		ids, held = append(ids, id), append(held, x.tasks[id])
 	}
 	require.NoError(x.b, rows.Err())
-	require.NoError(x.b, rows.Close())
 	if len(ids) > 0 {
 		x.update(tx, "task_instance", "state = 'running', fence = fence + 1, try_number = try_number + 1, start_date = ?, worker_id = 'bench', hostname = 'bench', lease_until = ?, updated_at = ?",
 			"state = 'queued'", ids, at, at, at)

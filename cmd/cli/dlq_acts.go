@@ -146,7 +146,7 @@ func (c dlqEditCmd) Run(ctx context.Context, s *session) error {
 func (c dlqEditCmd) known(ctx context.Context, s *session, l dag.DeadLetter) error {
 	has := map[string]json.RawMessage{}
 	if json.Unmarshal(l.Payload, &has) != nil {
-		return nil // withKeys says so
+		return nil //nolint:nilerr // withKeys says so
 	}
 	st, err := s.store(ctx)
 	if err != nil {

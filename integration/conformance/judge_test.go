@@ -114,7 +114,7 @@ func plainStructure(d *dag.DAG) *structure {
 // itself stays a difference under the rule.
 func TestTheRuleSwallowsNoTrueDifference(t *testing.T) {
 	t.Parallel()
-	cache := os.Getenv("AIRLOCK_TEST_AIRFLOW") //nolint:forbidigo // a switch of this test
+	cache := os.Getenv("AIRLOCK_TEST_AIRFLOW")
 	if cache == "" {
 		t.Skip("AIRLOCK_TEST_AIRFLOW is not the folder with an installed Airflow; make conformance sets it")
 	}

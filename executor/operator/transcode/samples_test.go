@@ -70,7 +70,7 @@ func shared(t testing.TB, name string, command func(path string) *exec.Cmd) stri
 	fixtures.Lock()
 	defer fixtures.Unlock()
 	if fixtures.dir == "" {
-		dir, err := os.MkdirTemp("", "transcode-fixtures")
+		dir, err := os.MkdirTemp("", "transcode-fixtures") //nolint:usetesting // outlives the test that asks first
 		require.NoError(t, err)
 		fixtures.dir = dir
 	}

@@ -237,9 +237,9 @@ func lineOf(err error) (line int, words string) {
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
 	}
-	var all *yaml.TypeError
+	var all *yaml.LoadErrors
 	if errors.As(err, &all) && len(all.Errors) > 0 {
-		return line, all.Errors[0]
+		return line, all.Errors[0].Message
 	}
 	return line, strings.Join(strings.Fields(err.Error()), " ")
 }

@@ -318,7 +318,7 @@ func (c *chunkCheck) levels(b []byte, most int, encoding format.Encoding, values
 // data looks at encodings that can stand for more than their bytes.
 func (c *chunkCheck) data(encoding format.Encoding, b []byte, values int) error {
 	switch encoding {
-	case format.PlainDictionary, format.RLEDictionary:
+	case format.PlainDictionary, format.RLEDictionary: //nolint:staticcheck // old files have the old name
 		if len(b) == 0 {
 			return nil
 		}
