@@ -83,6 +83,7 @@ func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport,
 	if rep.Letters, err = a.store.Letters(ctx, dag.LetterFilter{DagID: d.ID, RunID: runID, Status: dag.LetterSealed, Limit: -1}); err != nil {
 		return rep, err
 	}
+	dag.WithInputs(ctx, a.store.Letter, rep.Letters)
 	byTask := map[string]*TaskReport{}
 	for _, t := range d.Tasks {
 		rep.Tasks = append(rep.Tasks, TaskReport{TaskID: t.ID, Operator: t.Operator, States: map[dag.State]int{}})
@@ -203,7 +204,7 @@ func (r TestReport) Print(w io.Writer, where string) {
 			return a.TaskID < b.TaskID || a.TaskID == b.TaskID && a.MapIndex < b.MapIndex
 		})
 		for _, l := range letters {
-			t.AppendRow(table.Row{label(l.TaskInstanceKey), l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.ErrorMessage, 90)})
+			t.AppendRow(table.Row{label(l.TaskInstanceKey), l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.Brief(), 90)})
 		}
 		t.Render()
 	}

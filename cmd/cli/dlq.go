@@ -147,6 +147,9 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if c.Output == "table" {
+		dag.WithInputs(ctx, st.Letter, letters)
+	}
 	if c.Limit > 0 && len(letters) == c.Limit {
 		fmt.Fprintf(s.env.Stderr, "the first %d; --limit 0 shows all\n", c.Limit)
 	}
@@ -163,7 +166,8 @@ func (c dlqListCmd) Run(ctx context.Context, s *session) error {
 		col("status", func(l dag.DeadLetter) any { return string(l.Status) }),
 		wideCol("enqueued_at", func(l dag.DeadLetter) any { return minute(l.EnqueuedAt) }),
 		plainCol("enqueued_at", func(l dag.DeadLetter) any { return l.EnqueuedAt }),
-		col("error_message", func(l dag.DeadLetter) any { return shorten(l.ErrorMessage, 60) }),
+		tableCol("error_message", func(l dag.DeadLetter) any { return shorten(l.Brief(), 60) }),
+		plainCol("error_message", func(l dag.DeadLetter) any { return shorten(l.ErrorMessage, 60) }),
 	)
 }
 
