@@ -157,8 +157,9 @@ func (r *TestReport) add(ti dag.TaskInstance, value json.RawMessage) {
 	}
 }
 
-// Print writes the report for a person.
-func (r TestReport) Print(w io.Writer, where string) {
+// Print writes the report for a person: where is the state database, width how many
+// characters a line of the terminal has, 0 for as many as there are.
+func (r TestReport) Print(w io.Writer, where string, width int) {
 	took := ""
 	if r.Run.StartDate != nil && r.Run.EndDate != nil {
 		took = " in " + r.Run.EndDate.Sub(*r.Run.StartDate).Round(10*time.Millisecond).String()
@@ -168,7 +169,7 @@ func (r TestReport) Print(w io.Writer, where string) {
 	}
 	fmt.Fprintf(w, "\nRun %s of %s: %s%s\n\n", r.Run.RunID, r.Run.DagID, r.Run.State, took)
 
-	t := newTable(w, "task", "operator", "success", "skipped", "sealed", "upstream_failed")
+	t := newTable(w, width, "task", "operator", "success", "skipped", "sealed", "upstream_failed")
 	for _, task := range r.Tasks {
 		t.AppendRow(table.Row{task.TaskID, task.Operator, task.States[dag.StateSuccess], task.States[dag.StateSkipped],
 			task.States[dag.StateFailed], task.States[dag.StateUpstreamFailed]})
@@ -176,7 +177,7 @@ func (r TestReport) Print(w io.Writer, where string) {
 	t.Render()
 	if r.Media != nil {
 		fmt.Fprintln(w)
-		t := newTable(w, "media", "assets")
+		t := newTable(w, width, "media", "assets")
 		t.AppendRows([]table.Row{
 			{"assets in", r.Media.AssetsIn}, {"transcoded", r.Media.Transcoded},
 			{"skipped, already there", r.Media.Skipped},
@@ -189,7 +190,7 @@ func (r TestReport) Print(w io.Writer, where string) {
 	}
 	if len(r.Merges) > 0 {
 		fmt.Fprintln(w)
-		t := newTable(w, "rows", "read", "= merged", "+ unchanged", "+ quarantined", "+ superseded", "watermark from", "to")
+		t := newTable(w, width, "rows", "read", "= merged", "+ unchanged", "+ quarantined", "+ superseded", "watermark from", "to")
 		for _, m := range r.Merges {
 			t.AppendRow(table.Row{m.TaskID, m.Read, m.Merged, m.Unchanged, m.Quarantined, m.Superseded, orDash(m.WatermarkFrom), orDash(m.WatermarkTo)})
 		}
@@ -197,14 +198,22 @@ func (r TestReport) Print(w io.Writer, where string) {
 	}
 	if len(r.Letters) > 0 {
 		fmt.Fprintln(w)
-		t := newTable(w, "sealed", "class", "code", "attempts", "message")
+		narrow := width > 0 && width < 110 // then the message is worth more than class and attempts
+		t := newTable(w, width, "sealed", "class", "code", "attempts", "message")
+		if narrow {
+			t = newTable(w, width, "sealed", "code", "message")
+		}
 		letters := append([]dag.DeadLetter(nil), r.Letters...)
 		sort.Slice(letters, func(i, j int) bool {
 			a, b := letters[i], letters[j]
 			return a.TaskID < b.TaskID || a.TaskID == b.TaskID && a.MapIndex < b.MapIndex
 		})
 		for _, l := range letters {
-			t.AppendRow(table.Row{label(l.TaskInstanceKey), l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.Brief(), 90)})
+			row := table.Row{label(l.TaskInstanceKey), l.ErrorClass, l.ErrorCode, l.AttemptCount, firstLine(l.Brief(), 90)}
+			if narrow {
+				row = table.Row{row[0], row[2], row[4]}
+			}
+			t.AppendRow(row)
 		}
 		t.Render()
 	}
@@ -219,10 +228,12 @@ func (r TestReport) Print(w io.Writer, where string) {
 	}
 }
 
-func newTable(w io.Writer, head ...any) table.Writer {
+func newTable(w io.Writer, width int, head ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
+	style := table.StyleLight
+	style.Size.WidthMax = width
+	t.SetStyle(style)
 	t.AppendHeader(table.Row(head))
 	return t
 }

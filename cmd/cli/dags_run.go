@@ -53,7 +53,7 @@ func (c dagsRunCmd) Run(ctx context.Context, s *session) error {
 	if asData {
 		err = printValue(s.env.Stdout, c.Output, report)
 	} else {
-		report.Print(s.env.Stdout, cfg.Database.String())
+		report.Print(s.env.Stdout, cfg.Database.String(), terminalWidth(s.env.Stdout))
 	}
 	if err == nil && report.Run.State != dag.RunSuccess {
 		err = errReported

@@ -44,7 +44,7 @@ func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 	}
 	would, err := c.clean(ctx, s, *before, true)
 	if err != nil || c.DryRun {
-		return errors.Join(c.print(s, would, "would_go"), err)
+		return c.told(s, would, "would_go", err)
 	}
 	n := 0
 	for _, w := range would {
@@ -62,7 +62,16 @@ func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	done, err := c.clean(ctx, s, *before, false)
-	return errors.Join(c.print(s, done, "deleted"), err)
+	return c.told(s, done, "deleted", err)
+}
+
+// told prints what was counted before an error, if anything: "none" would say that
+// there is nothing to delete.
+func (c dbCleanCmd) told(s *session, lines []cleaned, title string, err error) error {
+	if err != nil && len(lines) == 0 {
+		return err
+	}
+	return errors.Join(c.print(s, lines, title), err)
 }
 
 func (c dbCleanCmd) print(s *session, lines []cleaned, title string) error {
