@@ -31,7 +31,7 @@ type dlqReplayCmd struct {
 	MaxReturns  int     `name:"max-returns" default:"3" help:"A letter whose effect came back more often goes into quarantine."`
 	PauseShare  float64 `name:"pause-share" default:"0.5" help:"Pause when more than this share comes back or is poison; 1 for never."`
 	NoProbe     bool    `name:"no-probe" help:"Do not ask whether connections, encoders and inputs are there (this machine is not like the workers)."`
-	Wait        bool    `help:"Wait until everything that was put back has ended."`
+	Wait        bool    `help:"Wait until everything that was put back has ended; the exit status is 1 when something came back."`
 	outputFlag
 }
 
@@ -128,6 +128,8 @@ type drainReport struct {
 	// Joined are groups of letters that were sealed since the drain began and that
 	// it would have selected.
 	Joined []dag.LetterGroup `json:"joined,omitempty"`
+	// MadeBefore says which mapped tasks do not take up what was replayed.
+	MadeBefore []string `json:"made_before,omitempty"`
 }
 
 // drain works on a drain to its end, shows how it goes, and tells what came of
@@ -157,7 +159,10 @@ func (s *session) drain(ctx context.Context, a *app.App, desk *app.Desk, d dag.D
 	if err := printCounts(s, format, report, d.DrainCounts); err != nil {
 		return err
 	}
-	return s.tellDrain(report)
+	if err := s.tellDrain(report); err != nil || !wait || report.Outcome.Back == 0 {
+		return err
+	}
+	return errReported // who waited for the ends asked whether they are good
 }
 
 // awaitEnds waits until all that a drain put back has ended.
@@ -190,7 +195,10 @@ func (s *session) report(ctx context.Context, a *app.App, desk *app.Desk, d dag.
 	if out.Reasons, err = a.Store().DrainReasons(ctx, d.ID); err != nil {
 		return out, err
 	}
-	out.Joined, err = desk.Joined(ctx, d)
+	if out.Joined, err = desk.Joined(ctx, d); err != nil {
+		return out, err
+	}
+	out.MadeBefore, err = madeBefore(ctx, a, d.ID)
 	return out, err
 }
 
@@ -205,6 +213,9 @@ func (s *session) tellDrain(r drainReport) error {
 	for _, g := range r.Joined {
 		fmt.Fprintf(w, "new since it began: %s of %s.%s, %s, fingerprint %s: %s\n",
 			count(g.Count, "letter"), g.DagID, g.TaskID, g.ErrorCode, g.Fingerprint, shorten(g.Message, 60))
+	}
+	for _, text := range r.MadeBefore {
+		fmt.Fprintln(w, text)
 	}
 	switch r.State {
 	case dag.DrainPaused:
@@ -286,7 +297,7 @@ func numbers(pairs ...any) string {
 type dlqResumeCmd struct {
 	Drain   string `arg:"" help:"The drain's id, see dlq drains."`
 	NoProbe bool   `name:"no-probe" help:"Do not ask whether connections, encoders and inputs are there."`
-	Wait    bool   `help:"Wait until everything that was put back has ended."`
+	Wait    bool   `help:"Wait until everything that was put back has ended; the exit status is 1 when something came back."`
 	outputFlag
 }
 
