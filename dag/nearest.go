@@ -7,15 +7,28 @@ import (
 
 // Nearest finds the candidate that a misspelt word most likely means: the one
 // with the fewest letters to add, drop, change or swap, at most a third of the
-// word's. It is "" when none is that close; of equally close ones the first in
-// the alphabet. Case, and - for _, do not count.
+// word's. When none is that close and the word has at least four letters, the
+// only candidate with a part between its _ that is: nightly means nightly_orders.
+// It is "" when there is none; of equally close ones it is the first in the
+// alphabet. Case, and - for _, do not count.
 func Nearest(word string, candidates []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "_")) }
-	best, distance := "", max(1, len(word)/3)+1
+	letters := []rune(plain(word))
+	limit := max(min(1, len(letters)-1), len(letters)/3) + 1
+	best, distance := "", limit
+	partly, parts := "", 0
 	for _, candidate := range slices.Sorted(slices.Values(candidates)) {
-		if d := editDistance([]rune(plain(word)), []rune(plain(candidate)), distance); d < distance {
+		if d := editDistance(letters, []rune(plain(candidate)), distance); d < distance {
 			best, distance = candidate, d
 		}
+		if slices.ContainsFunc(strings.Split(plain(candidate), "_"), func(part string) bool {
+			return editDistance(letters, []rune(part), limit) < limit
+		}) {
+			partly, parts = candidate, parts+1
+		}
+	}
+	if best == "" && parts == 1 && len(letters) >= 4 {
+		return partly
 	}
 	return best
 }

@@ -28,5 +28,11 @@ func TestNearest(t *testing.T) {
 		require.Equal(t, want, dag.Nearest(word, words), word)
 	}
 	require.Empty(t, dag.Nearest("queue", nil))
+	require.Empty(t, dag.Nearest("y", []string{"x", "z"}), "nothing is left of the word")
+	require.Equal(t, "Y", dag.Nearest("y", []string{"x", "Y"}))
+	require.Equal(t, "nightly_orders", dag.Nearest("nightly", []string{"nightly_orders", "hourly"}), "a part")
+	require.Equal(t, "bash_command", dag.Nearest("comand", []string{"bash_command", "env", "cwd"}), "a misspelt part")
+	require.Empty(t, dag.Nearest("nightly", []string{"nightly_orders", "nightly_stock"}), "which of them?")
+	require.Empty(t, dag.Nearest("ds", []string{"ds_start", "env"}), "too short to tell")
 	require.Equal(t, "ab", dag.Nearest("aa", []string{"ac", "ab"}), "the first in the alphabet")
 }

@@ -198,7 +198,7 @@ func (a *args) known(m map[string]any, path string, allowed ...string) {
 		}
 		if !found {
 			a.problem(join(path, k), "unknown-key", "there is no key %q here; allowed are %s", k, strings.Join(allowed, ", "))
-			if near := nearest(k, allowed); near != "" {
+			if near := dag.Nearest(k, allowed); near != "" {
 				a.hint(fmt.Sprintf("did you mean %q?", near))
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/column"
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
@@ -146,7 +147,7 @@ func (p *plan) resolveColumns() error {
 		switch {
 		case tc == nil:
 			e := problem(codeTargetColumns, "the table %s has no column %q; it has %s", p.spec.Target, c.Name, strings.Join(p.target.names(), ", "))
-			if near := nearest(c.Name, p.target.names()); near != "" {
+			if near := dag.Nearest(c.Name, p.target.names()); near != "" {
 				return e.hint("did you mean %q? A column that only serves conditions takes store: false", near)
 			}
 			return e.hint("add the column to the table, or set store: false when it only serves conditions")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
 )
@@ -67,7 +68,7 @@ func (p *plan) sql(e *mergesql.Expr) (string, error) {
 func (p *plan) checkRef(e *mergesql.Expr, r mergesql.Ref) error {
 	unknown := func(side string, names []string) error {
 		f := problem(codeExpression, "%s", e.At(r, "the %s has no column %q; it has %s", side, r.Name, strings.Join(names, ", ")))
-		if near := nearest(r.Name, names); near != "" {
+		if near := dag.Nearest(r.Name, names); near != "" {
 			return f.hint("did you mean %q?", near)
 		}
 		return f

@@ -158,7 +158,7 @@ func (a *args) columnNames(s *Spec) {
 			return
 		}
 		a.problem(path, "unknown-column", "%q is not among the columns %s", name, strings.Join(names, ", "))
-		if near := nearest(name, names); near != "" {
+		if near := dag.Nearest(name, names); near != "" {
 			a.hint(fmt.Sprintf("did you mean %q?", near))
 		}
 	}
