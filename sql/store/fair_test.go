@@ -130,7 +130,7 @@ func TestClaimsReadTheirIndexInOrder(t *testing.T) {
 			return
 		}
 		var plan []map[string]any
-		rows, err := db.Reader().QueryxContext(t.Context(), "EXPLAIN SELECT id FROM task_instance"+db.ForceIndex("k_claim")+" WHERE state = 'queued'"+claimOrder+" LIMIT 8")
+		rows, err := db.Reader().QueryxContext(t.Context(), "EXPLAIN FORMAT=TRADITIONAL SELECT id FROM task_instance"+db.ForceIndex("k_claim")+" WHERE state = 'queued'"+claimOrder+" LIMIT 8")
 		require.NoError(t, err)
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
