@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"net/url"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/sqltest"
-	"github.com/airlock-dag/airlock/sql/store"
 )
 
 // A drain's COMMIT is lost: its cursor tells whether the decisions are carried
@@ -44,12 +42,7 @@ func TestDrainStepAfterALostCommit(t *testing.T) {
 				Other: dag.DrainStretch{Verdicts: []dag.ReplayVerdict{{Case: page[0], Decision: dag.DecisionReplayed}}, UpTo: page[0].Letter.ID, Last: true},
 				GPU:   dag.DrainStretch{UpTo: page[0].Letter.ID, Last: true},
 			}
-			u, err := url.Parse(server.DSN)
-			require.NoError(t, err)
-			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
-			u.Host = proxy.Addr
-			s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 1})
-			require.NoError(t, err)
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 1)
 			proxy.Arm()
 			res, err := s.DrainStep(t.Context(), id, step, "test")
 			require.NoError(t, err)

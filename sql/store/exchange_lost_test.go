@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/sqltest"
-	"github.com/airlock-dag/airlock/sql/store"
 )
 
 // The COMMIT of results, of what follows from them and of claims is lost: whether
@@ -27,12 +25,7 @@ func TestExchangeAndScheduleAfterALostCommit(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claims, 2)
 		for i, dropAnswer := range []bool{true, false} {
-			u, err := url.Parse(server.DSN)
-			require.NoError(t, err)
-			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
-			u.Host = proxy.Addr
-			s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 2})
-			require.NoError(t, err)
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 2)
 			decide := evaluate(s)
 			proxy.Arm()
 			status, next, report, err := s.ExchangeAndSchedule(t.Context(), []dag.Result{success(claims[i], time.Now().UTC())},

@@ -59,14 +59,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 		var g sync.WaitGroup
 		for i := range 3 {
 			s := open(t, dsn)
-			g.Go(func() {
-				for !over.Load() && ctx.Err() == nil {
-					if _, err := s.Schedule(ctx, dag.SchedulePass{Limit: 7}, evaluate(s)); err != nil {
-						t.Errorf("schedule: %v", err)
-						return
-					}
-				}
-			})
+			g.Go(func() { schedules(ctx, t, s, &over) })
 			g.Go(func() {
 				var results []dag.Result
 				for n := 0; !over.Load() && ctx.Err() == nil; n++ {

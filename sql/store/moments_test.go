@@ -12,7 +12,18 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/sqltest"
+	"github.com/airlock-dag/airlock/sql/store"
 )
+
+// schedules runs passes until somebody says that it is over.
+func schedules(ctx context.Context, t testing.TB, s *store.Store, over *atomic.Bool) {
+	for !over.Load() && ctx.Err() == nil {
+		if _, err := s.Schedule(ctx, dag.SchedulePass{Limit: 7}, evaluate(s)); err != nil {
+			t.Errorf("schedule: %v", err)
+			return
+		}
+	}
+}
 
 // While several processes fail, retry, seal, renew and succeed, a person lists,
 // clears and checks from yet another one. No call fails, and no committed moment
@@ -29,14 +40,7 @@ func TestPromisesHoldAtEveryMoment(t *testing.T) {
 		var g sync.WaitGroup
 		for i := range 2 {
 			s := open(t, dsn)
-			g.Go(func() {
-				for !over.Load() && ctx.Err() == nil {
-					if _, err := s.Schedule(ctx, dag.SchedulePass{Limit: 7}, evaluate(s)); err != nil {
-						t.Errorf("schedule: %v", err)
-						return
-					}
-				}
-			})
+			g.Go(func() { schedules(ctx, t, s, &over) })
 			g.Go(func() {
 				for n := 0; !over.Load() && ctx.Err() == nil; n++ {
 					claims, err := s.Claim(ctx, dag.ClaimParams{WorkerID: fmt.Sprint("w", i), N: 9, Lease: time.Minute})

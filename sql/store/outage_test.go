@@ -202,6 +202,19 @@ func TestServerKilledUnderLoad(t *testing.T) {
 	sound(t, s, 60, 10)
 }
 
+// cutOff is a store behind a proxy that cuts the connection at a COMMIT once it
+// is armed.
+func cutOff(t testing.TB, dsn string, dropAnswer bool, conns int) (*store.Store, *sqltest.CutProxy) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
+	u.Host = proxy.Addr
+	s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: conns})
+	require.NoError(t, err)
+	return s, proxy
+}
+
 // The answer to a COMMIT is lost: Apply asks again and tells the truth.
 func TestApplyAfterALostCommit(t *testing.T) {
 	t.Parallel()
@@ -214,12 +227,7 @@ func TestApplyAfterALostCommit(t *testing.T) {
 			claims, err := direct.Claim(t.Context(), dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute})
 			require.NoError(t, err)
 			require.Len(t, claims, 1)
-			u, err := url.Parse(server.DSN)
-			require.NoError(t, err)
-			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
-			u.Host = proxy.Addr
-			s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 1})
-			require.NoError(t, err)
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 1)
 			proxy.Arm()
 			status, err := s.Apply(t.Context(), []dag.Result{success(claims[0], time.Now().UTC())})
 			require.NoError(t, err)
@@ -243,12 +251,7 @@ func TestClaimAfterALostCommit(t *testing.T) {
 		_, err := direct.Schedule(t.Context(), dag.SchedulePass{Limit: 3}, evaluate(direct))
 		require.NoError(t, err)
 		for _, dropAnswer := range []bool{true, false} {
-			u, err := url.Parse(server.DSN)
-			require.NoError(t, err)
-			proxy := sqltest.CutAtCommit(t, u.Host, dropAnswer)
-			u.Host = proxy.Addr
-			s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 1})
-			require.NoError(t, err)
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 1)
 			proxy.Arm()
 			claims, err := s.Claim(t.Context(), dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute})
 			require.NoError(t, err)
