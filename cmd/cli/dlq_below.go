@@ -17,7 +17,13 @@ func madeBefore(ctx context.Context, a *app.App, drain string) ([]string, error)
 		return nil, err
 	}
 	var out []string
+	asked := map[[2]string]bool{}
 	for _, g := range groups {
+		step := [2]string{g.DagID, g.TaskID}
+		if asked[step] {
+			continue
+		}
+		asked[step] = true
 		rows, err := a.Store().DAGRows(ctx, dag.DAGFilter{IDs: []string{g.DagID}})
 		if err != nil {
 			return nil, err
@@ -28,11 +34,8 @@ func madeBefore(ctx context.Context, a *app.App, drain string) ([]string, error)
 				return nil, err
 			}
 			for _, below := range expandedInSpite(d, g.TaskID) {
-				text := fmt.Sprintf("%s.%s keeps the instances that it had: `airlock tasks clear %s -t %s -d -r RUN` or the next run of the DAG takes up what %s gives now",
-					d.ID, below, d.ID, g.TaskID, g.TaskID)
-				if !slices.Contains(out, text) {
-					out = append(out, text)
-				}
+				out = append(out, fmt.Sprintf("%s.%s keeps the instances that it had: `airlock tasks clear %s -t %s -d -r RUN` or the next run of the DAG takes up what %s gives now",
+					d.ID, below, d.ID, g.TaskID, g.TaskID))
 			}
 		}
 	}
