@@ -16,14 +16,22 @@ func Templates(settings Settings, clock dag.Clock) RenderFunc {
 		if len(args) == 0 {
 			return args, nil
 		}
-		var unread error // a variable that could not be read, for want of the database
+		var unread error // what could not be read, for want of the database
 		in := templateInput(c)
 		in.Clock = clock
 		if settings != nil {
-			in.Connection = func(id string) (dag.Connection, error) { return settings.Connection(ctx, id) }
+			in.Connection = func(id string) (dag.Connection, error) {
+				conn, err := settings.Connection(ctx, id)
+				if err != nil && dag.CodeOf(err) != dag.ErrNotFound {
+					unread = fmt.Errorf("the connection %q cannot be read: %w", id, err)
+				}
+				return conn, err
+			}
 			in.Variables = func() map[string]string {
 				vars, err := settings.Variables(ctx)
-				unread = err
+				if err != nil {
+					unread = fmt.Errorf("the variables cannot be read: %w", err)
+				}
 				out := make(map[string]string, len(vars))
 				for _, v := range vars {
 					out[v.Key] = v.Value
@@ -34,7 +42,7 @@ func Templates(settings Settings, clock dag.Clock) RenderFunc {
 		rendered, err := render.New(in).Value(map[string]any(args))
 		switch out, ok := rendered.(map[string]any); {
 		case unread != nil:
-			return nil, &Failure{Err: fmt.Errorf("the variables cannot be read: %w", unread)}
+			return nil, &Failure{Err: unread}
 		case err != nil:
 			return nil, Permanent(err)
 		case !ok:

@@ -25,6 +25,9 @@ type settings struct {
 }
 
 func (s settings) Connection(_ context.Context, id string) (dag.Connection, error) {
+	if s.err != nil {
+		return dag.Connection{}, s.err
+	}
 	c, ok := s.connections[id]
 	if !ok {
 		return c, &dag.Error{Code: dag.ErrNotFound, Err: errors.New("no such connection")}
@@ -96,11 +99,22 @@ func TestTemplatesOfARun(t *testing.T) {
 func TestTemplatesWaitForTheDatabase(t *testing.T) {
 	t.Parallel()
 	render := callbacks.Templates(settings{err: errors.New("database is away")}, nil)
-	_, err := render(t.Context(), map[string]any{"message": "{{ var.value.x }}"}, taskContext())
+	for _, text := range []string{"{{ var.value.x }}", "{{ conn.x.host }}", "{{ conn.get('x', 'other') }}"} {
+		_, err := render(t.Context(), map[string]any{"message": text}, taskContext())
+		var f *callbacks.Failure
+		require.ErrorAs(t, err, &f, text)
+		require.False(t, f.Permanent, text)
+		require.ErrorContains(t, err, "database is away")
+	}
+}
+
+func TestTemplatesDoNotWaitForAConnectionThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	render := callbacks.Templates(settings{}, nil)
+	_, err := render(t.Context(), map[string]any{"message": "{{ conn.x.host }}"}, taskContext())
 	var f *callbacks.Failure
 	require.ErrorAs(t, err, &f)
-	require.False(t, f.Permanent)
-	require.ErrorContains(t, err, "database is away")
+	require.True(t, f.Permanent)
 }
 
 // TestErrorTextInACommand is the line that everybody writes first: the words of

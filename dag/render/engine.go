@@ -161,6 +161,9 @@ func (r *Renderer) compile(source string) (*compiled, error) {
 	if err := checkSource(source); err != nil {
 		return nil, err
 	}
+	if err := checkTags(source, r.cfg); err != nil {
+		return nil, err
+	}
 	tpl, err := exec.NewTemplate(rootName, r.cfg, noFiles{inlineIfs(source)}, r.env)
 	if err != nil {
 		return nil, err

@@ -304,7 +304,8 @@ func (m *moment) edge(unit string, end bool) (any, error) {
 	case "day":
 		from, days = midnight(m.t, loc), 1
 	case "hour":
-		from, length = m.t.Truncate(time.Hour), time.Hour
+		// Off the wall clock: not every zone is whole hours away from UTC.
+		from, length = m.t.Add(-m.t.Sub(m.t.Truncate(time.Minute))-time.Duration(m.t.Minute())*time.Minute), time.Hour
 	case "minute":
 		from, length = m.t.Truncate(time.Minute), time.Minute
 	default:

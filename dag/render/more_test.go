@@ -67,8 +67,13 @@ func TestErrors(t *testing.T) {
 		"{{ ti.xcom_pull(task_ids=3) }}":                      "list of them",
 		"{{ [] + 1 }}":                                        "list + number",
 		"{{ " + strings.Repeat("(", 20_000) + "1" + strings.Repeat(")", 20_000) + " }}": "a tag is longer",
-		strings.Repeat("{% if 1 %}", 20_000):                                            "more than 10000 tags",
-		strings.Repeat("x", render.MaxTemplate) + "{{ ds }}":                            "more than 1 MiB",
+		// Neither ends at its first "}}".
+		"a\n{{ '}}' ~ " + strings.Repeat("(", 200_000):         "line 2: a tag is longer",
+		"{{ [{'a': {'b': 1}}, " + strings.Repeat("[", 200_000): "a tag is longer",
+		"{% if '%}' in " + strings.Repeat("[", 200_000):        "a tag is longer",
+		"{{ '}}' ~ " + strings.Repeat("1+", 200_000) + "1 }}":  "a tag is longer",
+		strings.Repeat("{% if 1 %}", 20_000):                   "more than 10000 tags",
+		strings.Repeat("x", render.MaxTemplate) + "{{ ds }}":   "more than 1 MiB",
 	}
 	for tpl, want := range cases {
 		_, err := render.New(sample()).String(tpl)

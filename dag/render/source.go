@@ -3,6 +3,9 @@ package render
 import (
 	"fmt"
 	"strings"
+
+	"github.com/nikolalohinski/gonja/v2/config"
+	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
 // Limits that keep the engine's recursive parser within its stack.
@@ -25,22 +28,33 @@ func checkSource(source string) error {
 		if tags++; tags > maxTags {
 			return fmt.Errorf("the template has more than %d tags", maxTags)
 		}
-		closing := "}}"
-		switch rest[open+1] {
-		case '%':
-			closing = "%}"
-		case '#':
-			closing = "#}"
-		}
 		rest = rest[open+2:]
-		end := strings.Index(rest, closing)
-		if end < 0 {
-			end = len(rest)
+	}
+}
+
+// checkTags refuses tags that are too long for the engine's parser, which goes
+// into itself at each bracket: a stack that overflows cannot be recovered from.
+// It goes by the engine's own tokens, since "}}" does not end a tag inside
+// quotes or brackets.
+func checkTags(source string, cfg *config.Config) error {
+	if len(source) <= maxTag {
+		return nil
+	}
+	var open *tokens.Token
+	for s := tokens.LexAll(source, cfg); ; s.Next() {
+		t := s.Current()
+		if open != nil && t.Pos-open.Pos > maxTag {
+			return fmt.Errorf("at line %d: a tag is longer than %d bytes", open.Line, maxTag)
 		}
-		if closing != "#}" && end > maxTag {
-			return fmt.Errorf("at line %d: a tag is longer than %d bytes", 1+strings.Count(source[:len(source)-len(rest)], "\n"), maxTag)
+		switch t.Type {
+		case tokens.VariableBegin, tokens.BlockBegin:
+			open = t
+		case tokens.VariableEnd, tokens.BlockEnd:
+			open = nil
 		}
-		rest = rest[end:]
+		if s.End() {
+			return nil
+		}
 	}
 }
 
