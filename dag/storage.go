@@ -89,6 +89,9 @@ type ScheduleReport struct {
 	// NeverFit lists the tasks that became ready in this pass and whose pool can
 	// never hold them as it is.
 	NeverFit []NeverFit
+	// TakenBack counts runs that had been made ahead of their time and that their
+	// DAGs would not have when it came: they are gone.
+	TakenBack int
 	// Left is set by a pass beside results that left runs to an ordinary one, now
 	// or at an instant that it set.
 	Left bool
@@ -115,6 +118,8 @@ type ScheduledRun struct {
 	// Err says why no decision could be made; the run is then put off for a
 	// minute and nothing in it changed.
 	Err error
+	// Started is set when the run became running in this pass.
+	Started bool
 }
 
 // ClaimParams asks for work.

@@ -18,17 +18,20 @@ const (
 	dueBatch = 100
 )
 
-// createDueRuns makes the runs that are due now, one a DAG and pass. It tells
-// how many DAGs moved on: a run that was there already counts too. Between two
-// batches what was made is set going, so that the first of many DAGs that are
-// due in the same second do not wait for the last.
-func (s *Scheduler) createDueRuns(ctx context.Context) (int, error) {
-	rows, err := s.o.Store.DueDAGs(ctx, dueLimit)
+// Lead is how long before its time a run is made. To make one is to read the
+// version and the last run of its DAG and to write a row for each task; at the due
+// instant it then has only to start. Some thousands are made in two seconds, and
+// what a person does in them (pausing the DAG, changing its file) takes back what
+// was made, so that a longer lead would gain nothing.
+const Lead = 2 * time.Second
+
+// createDueRuns makes the runs that are due, now or shortly, one a DAG and pass.
+// It tells how many DAGs moved on: a run that was there already counts too.
+// Between two batches what is due is set going, so that the first of many DAGs
+// that are due in the same second do not wait for the last.
+func (s *Scheduler) createDueRuns(ctx context.Context, now time.Time) (int, error) {
+	rows, err := s.o.Store.DueDAGs(ctx, now.Add(Lead), dueLimit)
 	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	now, err := s.o.Store.Now(ctx)
-	if err != nil {
 		return 0, err
 	}
 	moved := 0
@@ -84,7 +87,6 @@ func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time
 			s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
 		default:
 			s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
-			s.o.OnStart(now.Sub(m.Run.RunAfter))
 		}
 		moved++
 	}
@@ -92,8 +94,8 @@ func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time
 }
 
 // planRun decides what is made of a due DAG: nil when its limit leaves no room.
-// The plan in the row may be old (the DAG was paused, or nobody ran for days),
-// so it is made again. Without catchup that gives the latest tick; with it the
+// A plan for a time to come is carried out as it stands. One that is due may be
+// old (the DAG was paused, or nobody ran for days), so it is made again. Without catchup that gives the latest tick; with it the
 // same one, or an earlier one whose date another run has already (one started
 // by hand, a backfill): the row knows that it was passed, so the later counts.
 func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.PlannedRun, now time.Time) (*dag.NewRun, error) {
@@ -109,11 +111,14 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.Plann
 		return nil, err
 	}
 	restriction := timetable.RestrictionFor(d)
-	plan := tt.Next(last, restriction, now)
-	if plan != nil && restriction.Catchup && row.Next.RunAfter.After(plan.RunAfter) {
-		plan = row.Next
+	plan := row.Next
+	if !plan.RunAfter.After(now) {
+		plan = tt.Next(last, restriction, now)
+		if plan != nil && restriction.Catchup && row.Next.RunAfter.After(plan.RunAfter) {
+			plan = row.Next
+		}
 	}
-	if plan == nil || plan.RunAfter.After(now) { // nothing is due any more: the row's plan was old
+	if plan == nil || plan.RunAfter.After(now.Add(Lead)) { // nothing is due any more: the row's plan was old
 		return nil, s.o.Store.ReplacePlan(ctx, row, plan)
 	}
 	run := dag.Run{

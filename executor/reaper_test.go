@@ -36,7 +36,7 @@ func awayScheduler(away *bool, asked, reaped *int) (*Scheduler, *dagtest.Clock) 
 	return NewScheduler(SchedulerOptions{Store: st, Catalog: st, Results: st, Clock: clock, ReapDelay: 30 * time.Second}), clock
 }
 
-func (s awayStore) DueDAGs(context.Context, int) ([]dag.DAGRow, error) {
+func (s awayStore) DueDAGs(context.Context, time.Time, int) ([]dag.DAGRow, error) {
 	if *s.away {
 		return nil, errRefused
 	}

@@ -47,7 +47,7 @@ type SchedulerOptions struct {
 	// OnPass, when set, is told of each pass and of how long its transaction
 	// took; OnEnd of attempts that end without a worker: taken back from one that
 	// is lost, or sealed because a mapped task cannot be expanded; OnStart of runs
-	// that were made, and of how long after their due time; OnFollow of what the
+	// that the schedule made, and of how long after their due time they started; OnFollow of what the
 	// worker of the same process decided, and of how long its transaction took.
 	OnPass   func(took time.Duration, report dag.ScheduleReport)
 	OnEnd    func(dag.Claim, dag.Result)
@@ -107,6 +107,7 @@ type Scheduler struct {
 	timetables versionMemory[*timetable.Timetable]
 
 	looked  time.Time // when dueness and leases were last looked at
+	asOf    time.Time // the database's time then
 	skipped bool      // the last pass did not look
 	moved   bool      // the last pass had runs to look at
 	steady  time.Time // the end of the last pass
@@ -180,8 +181,11 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 	defer func() { s.noteOutage(err != nil && away) }()
 	if !s.skipped {
 		s.looked = now
+		if s.asOf, err = s.o.Store.Now(ctx); err != nil {
+			return false, err
+		}
 		if s.o.OnlyRun == 0 {
-			made, err := s.createDueRuns(ctx)
+			made, err := s.createDueRuns(ctx, s.asOf)
 			if err != nil {
 				return false, err
 			}
@@ -209,6 +213,10 @@ func (s *Scheduler) advance(ctx context.Context) (runs int, expanded bool, err e
 	crashpoint.Point("scheduler: between pass and expansion")
 	s.o.OnPass(s.o.Clock.Now().Sub(began), report)
 	s.moved = s.moved || len(report.Runs) > 0
+	if report.Left || report.TakenBack > 0 { // DAGs may have another run now
+		s.looked = time.Time{}
+		s.o.Wake.Signal()
+	}
 	if report.Queued > 0 {
 		s.o.WorkerWake.Signal()
 	}
@@ -252,6 +260,9 @@ var errExpansion = errors.New("expand")
 func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (some bool, err error) {
 	for _, r := range runs {
 		s.tell(r)
+		if r.Started && r.Run.Type == dag.RunScheduled && r.Run.ClearNumber == 0 && !r.Run.IsReplay && r.Run.StartDate != nil {
+			s.o.OnStart(r.Run.StartDate.Sub(r.Run.RunAfter))
+		}
 		note := func(what string, e error) {
 			if e != nil {
 				err = errors.Join(err, fmt.Errorf("%w: %s of %s/%s: %w", errExpansion, what, r.Run.DagID, r.Run.RunID, e))
@@ -354,13 +365,11 @@ func (s *Scheduler) waitFor(ctx context.Context, failures int) {
 	case s.skipped:
 		d = lookEvery
 	default:
-		if next, err := s.o.Store.NextWake(ctx); err == nil && !next.IsZero() {
+		// What was due at the last look and could not be done is not counted: it must
+		// neither make the loop spin nor hide what is due next.
+		if next, err := s.o.Store.NextWake(ctx, s.asOf, Lead); err == nil && !next.IsZero() {
 			if now, err := s.o.Store.Now(ctx); err == nil {
-				// What is due already but could not be done (a DAG at its run limit)
-				// must not make the loop spin.
-				if until := next.Sub(now); until > 0 {
-					d = min(d, until)
-				}
+				d = max(0, min(d, next.Sub(now)))
 			}
 		}
 	}

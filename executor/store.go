@@ -29,12 +29,15 @@ type CatalogStore interface {
 type SchedulerStore interface {
 	// Now is the state database's clock: leases and due times are measured by it.
 	Now(ctx context.Context) (time.Time, error)
-	// DueDAGs lists active, unpaused DAGs whose next run is due, oldest first,
-	// with the number of their unfinished runs.
-	DueDAGs(ctx context.Context, limit int) ([]dag.DAGRow, error)
+	// DueDAGs lists active, unpaused DAGs whose next run is due by an instant and
+	// which may have another run, oldest first, with the number of their unfinished
+	// runs.
+	DueDAGs(ctx context.Context, by time.Time, limit int) ([]dag.DAGRow, error)
 	// CreateRuns makes runs with all their task instances, each in its own
 	// all-or-nothing step of one transaction. A run that exists already
 	// (by run id or logical date) is reported and changes nothing but the next run.
+	// A scheduled run that is made before its time waits for it; what keeps the
+	// schedule from it until then takes it back.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Schedule takes up to pass.Limit runs that need a look, locks them so that no
 	// other scheduler takes them, asks decide for each
@@ -55,9 +58,10 @@ type SchedulerStore interface {
 	// makes the letter and the events of the attempt that the store counts for
 	// it; it is pure and may be called again when the transaction is repeated.
 	FailExpansion(ctx context.Context, runID int64, taskID string, seal func(ti dag.TaskInstance) (dag.DeadLetter, []dag.Event)) error
-	// NextWake is the earliest instant at which DueDAGs, Schedule or Expired
-	// will have something to do, as far as the tables say now; zero for never.
-	NextWake(ctx context.Context) (time.Time, error)
+	// NextWake is the earliest instant later than another at which DueDAGs, asked
+	// so far ahead, Schedule or Expired will have something to do, as far as the
+	// tables say now; zero for never.
+	NextWake(ctx context.Context, later time.Time, ahead time.Duration) (time.Time, error)
 	// Expired lists running instances whose lease has ended.
 	Expired(ctx context.Context, limit int) ([]dag.Claim, error)
 	// ReplacePlan stores another next run in place of the one in the row, unless
@@ -65,10 +69,11 @@ type SchedulerStore interface {
 	ReplacePlan(ctx context.Context, row dag.DAGRow, next *dag.PlannedRun) error
 	// LatestScheduledRun is the newest run of a DAG that its schedule made; nil
 	// when there is none. Backfills do not count: they may lie anywhere, and
-	// would hide the ticks before them.
+	// would hide the ticks before them. Nor does a run that was made ahead of its
+	// time and has not started: it is the next.
 	LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error)
-	// LatestScheduledRuns is LatestScheduledRun of many DAGs at once, by DAG;
-	// those without one are not in it.
+	// LatestScheduledRuns are the newest runs that the schedules of some DAGs
+	// made, by DAG, also those made ahead; DAGs without one are not in it.
 	LatestScheduledRuns(ctx context.Context, dagIDs []string) (map[string]dag.Run, error)
 	XComReader
 }

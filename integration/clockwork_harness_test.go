@@ -138,7 +138,7 @@ func (c *clockwork) until(end time.Time) {
 		if busy {
 			still = 0
 		}
-		next, err := c.store.NextWake(c.t.Context())
+		next, err := c.store.NextWake(c.t.Context(), time.Time{}, executor.Lead)
 		require.NoError(c.t, err)
 		if next.IsZero() || next.After(end) {
 			c.clock.Set(end)
@@ -157,11 +157,15 @@ func (c *clockwork) until(end time.Time) {
 }
 
 // runs lists the runs of a DAG in the order of their logical dates,
-// those without one first.
+// those without one first. Those that were made ahead and are not due are left
+// out: they are plans.
 func (c *clockwork) runs(dagID string) []dag.Run {
 	c.t.Helper()
 	runs, err := c.store.Runs(c.t.Context(), dag.RunFilter{DagID: dagID, Limit: -1})
 	require.NoError(c.t, err)
+	runs = slices.DeleteFunc(runs, func(r dag.Run) bool {
+		return r.State == dag.RunQueued && r.StartDate == nil && r.QueuedAt.Before(r.RunAfter)
+	})
 	slices.SortFunc(runs, func(a, b dag.Run) int {
 		return cmpDates(a.LogicalDate, b.LogicalDate)
 	})

@@ -23,19 +23,21 @@ type engine struct {
 	st    *store.Store
 	wake  executor.Wake // the scheduler's
 	ended chan dag.Result
+	late  chan time.Duration // how late scheduled runs started
 	stop  func()
 }
 
 // newEngine starts an engine that runs the no-op operator.
-func newEngine(b *testing.B, dsn string, workers int) *engine {
+func newEngine(b testing.TB, dsn string, workers int) *engine {
 	b.Helper()
 	st, err := store.Open(b.Context(), dsn, store.Options{})
 	require.NoError(b, err)
 	require.NoError(b, st.Migrate(b.Context()))
 	require.NoError(b, st.SetPool(b.Context(), dag.Pool{Name: dag.DefaultPool, Slots: 1 << 20}))
-	e := &engine{st: st, wake: executor.NewWake(), ended: make(chan dag.Result, 1<<16)}
+	e := &engine{st: st, wake: executor.NewWake(), ended: make(chan dag.Result, 1<<16), late: make(chan time.Duration, 1<<16)}
 	workerWake := executor.NewWake()
-	sched := executor.NewScheduler(executor.SchedulerOptions{Store: st, Catalog: st, Results: st, Settings: st, Wake: e.wake, WorkerWake: workerWake})
+	sched := executor.NewScheduler(executor.SchedulerOptions{Store: st, Catalog: st, Results: st, Settings: st, Wake: e.wake, WorkerWake: workerWake,
+		OnStart: func(late time.Duration) { e.late <- late }})
 	work := executor.NewWorker(executor.WorkerOptions{
 		Store: st, Settings: st, Operators: operator.NewRegistry(noop{}), ID: "bench", Hostname: "bench", Concurrency: workers,
 		LogsDir: b.TempDir(), DagsFolder: b.TempDir(), Wake: workerWake, SchedulerWake: e.wake,

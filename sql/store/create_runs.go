@@ -59,7 +59,14 @@ func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, erro
 	run := t.completeRun(n.Run)
 	id, err := t.insert(ctx, runInsert+runMarks, t.runValues(&run)...)
 	if dialect.ClassOf(err) == dialect.ClassDuplicate {
-		return t.existingRun(ctx, run, err)
+		existing, err := t.existingRun(ctx, run, err)
+		if err != nil || n.AdvanceNext {
+			return existing, err
+		}
+		if gone, err := t.giveWay(ctx, existing.Run); err != nil || !gone {
+			return existing, err
+		}
+		return t.createRun(ctx, n)
 	}
 	if err != nil {
 		return dag.CreatedRun{}, err
@@ -143,11 +150,12 @@ const instanceInsert = `INSERT INTO task_instance (dag_run_id, dag_id, run_id, t
  priority_weight, claim_rank, dag_version_id, updated_at, map_index, payload, state, try_number, failure_count, crash_count, throttled_us, fence, worker_id, hostname) VALUES `
 
 // LatestScheduledRun is the newest run of a DAG that its schedule made; nil
-// when there is none.
+// when there is none. One that was made ahead and has not started does not count:
+// it is the next.
 func (s *Store) LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run, error) {
 	var rows []runRow
 	err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+runColumns+` FROM dag_run
- WHERE dag_id = ? AND run_type = 'scheduled' AND logical_date IS NOT NULL ORDER BY logical_date DESC LIMIT 1`, dagID)
+ WHERE dag_id = ? AND run_type = 'scheduled' AND logical_date IS NOT NULL AND NOT (`+isAhead+`) ORDER BY logical_date DESC LIMIT 1`, dagID)
 	if err != nil {
 		return nil, fmt.Errorf("latest run of %s: %w", dagID, err)
 	}
@@ -158,8 +166,8 @@ func (s *Store) LatestScheduledRun(ctx context.Context, dagID string) (*dag.Run,
 	return &run, nil
 }
 
-// LatestScheduledRuns is LatestScheduledRun of many DAGs at once, by DAG; those
-// without one are not in it.
+// LatestScheduledRuns are the newest runs that the schedules of some DAGs made,
+// by DAG, also those that were made ahead; DAGs without one are not in it.
 func (s *Store) LatestScheduledRuns(ctx context.Context, dagIDs []string) (map[string]dag.Run, error) {
 	out := make(map[string]dag.Run, len(dagIDs))
 	for part := range slices.Chunk(dagIDs, chunk) {

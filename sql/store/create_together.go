@@ -94,16 +94,17 @@ func (t *tx) lockPlans(ctx context.Context, runs []dag.NewRun) ([]bool, error) {
 		ID      string       `db:"dag_id"`
 		Next    dialect.Time `db:"next_run_after"`
 		Version int64        `db:"version_id"`
+		Off     bool         `db:"off"`
 	}
 	slices.Sort(ids)
-	if err := t.SelectContext(ctx, &rows, "SELECT dag_id, next_run_after, version_id FROM dag"+t.force("PRIMARY")+" WHERE dag_id IN ("+dialect.Marks(len(ids))+
+	if err := t.SelectContext(ctx, &rows, "SELECT dag_id, next_run_after, version_id, is_paused + is_stale > 0 AS off FROM dag"+t.force("PRIMARY")+" WHERE dag_id IN ("+dialect.Marks(len(ids))+
 		") ORDER BY dag_id"+t.s.db.ForUpdate(), anys(ids)...); err != nil {
 		return nil, err
 	}
 	for i := range runs {
 		overtaken[i] = runs[i].AdvanceNext
 		for _, r := range rows {
-			if r.ID == runs[i].Run.DagID && r.Version == runs[i].Run.VersionID && r.Next.Valid && dialect.Stamp(r.Next.Time) == dialect.Stamp(runs[i].PlannedFor) {
+			if r.ID == runs[i].Run.DagID && !r.Off && r.Version == runs[i].Run.VersionID && r.Next.Valid && dialect.Stamp(r.Next.Time) == dialect.Stamp(runs[i].PlannedFor) {
 				overtaken[i] = false
 			}
 		}

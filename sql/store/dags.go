@@ -82,15 +82,11 @@ func (s *Store) DAGRows(ctx context.Context, filter dag.DAGFilter) ([]dag.DAGRow
 	return s.dagRows(ctx, c.where()+" ORDER BY d.dag_id", c.args...)
 }
 
-// DueDAGs lists active, unpaused DAGs whose next run is due and which may have
-// another run, oldest first.
-func (s *Store) DueDAGs(ctx context.Context, n int) ([]dag.DAGRow, error) {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
+// DueDAGs lists active, unpaused DAGs whose next run is due by an instant and
+// which may have another run, oldest first.
+func (s *Store) DueDAGs(ctx context.Context, by time.Time, n int) ([]dag.DAGRow, error) {
 	return s.dagRows(ctx, ` WHERE d.is_paused = 0 AND d.is_stale = 0 AND d.next_run_after <= ? AND `+activeRuns+
-		` < d.max_active_runs ORDER BY d.next_run_after, d.dag_id`+limit(n, 100), dialect.Stamp(now))
+		` < d.max_active_runs ORDER BY d.next_run_after, d.dag_id`+limit(n, 100), dialect.Stamp(by))
 }
 
 func (s *Store) dagRows(ctx context.Context, tail string, args ...any) ([]dag.DAGRow, error) {
@@ -174,6 +170,10 @@ func (t *tx) syncDAG(ctx context.Context, u *encoded) (int64, error) {
 	changed := old.VersionID != version
 	if !changed && !old.IsStale && old.FileLoc == d.FileLoc && samePlan(old.next(), u.Next) {
 		return version, nil
+	}
+	// What was made ahead was made of the old version, and by the old schedule.
+	if err := t.takeBackOf(ctx, []string{d.ID}); err != nil {
+		return 0, err
 	}
 	if _, err := t.exec(ctx, `UPDATE dag SET fileloc = ?, owner = ?, schedule = ?, description = ?, tags = ?, version_id = ?,
  max_active_runs = ?, next_logical_date = ?, next_interval_start = ?, next_interval_end = ?, next_run_after = ?, updated_at = ?,
@@ -269,6 +269,9 @@ func (s *Store) MarkStale(ctx context.Context, dagIDs []string, reason string) e
 				dialect.Marks(len(part))+")", args...); err != nil {
 				return err
 			}
+			if err := t.takeBackOf(ctx, part); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -287,7 +290,8 @@ func (s *Store) ReplacePlan(ctx context.Context, row dag.DAGRow, next *dag.Plann
 }
 
 // planGuard is the plan that a decision was made from: another scheduler may
-// have carried it out, or a new version of the DAG may have another schedule.
+// have carried it out, a new version of the DAG may have another schedule, and a
+// DAG that was paused since, or whose file is gone, has none.
 type planGuard struct {
 	runAfter time.Time
 	version  int64
@@ -298,7 +302,7 @@ func (t *tx) setNextRun(ctx context.Context, dagID string, next *dag.PlannedRun,
 	query := "UPDATE dag SET next_logical_date = ?, next_interval_start = ?, next_interval_end = ?, next_run_after = ?, updated_at = ? WHERE dag_id = ?"
 	args := append(planArgs(next), t.at, dagID)
 	if guard != nil {
-		query += " AND next_run_after = ? AND version_id = ?"
+		query += " AND next_run_after = ? AND version_id = ? AND is_paused = 0 AND is_stale = 0"
 		args = append(args, dialect.Stamp(guard.runAfter), guard.version)
 	}
 	return t.exec(ctx, query, args...)
@@ -336,7 +340,7 @@ func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
 		return err
 	}
 	if paused {
-		return nil // its runs are passed over from now on
+		return t.takeBackOf(ctx, []string{dagID}) // its other runs are passed over from now on
 	}
 	return t.wakeDAG(ctx, dagID)
 }

@@ -47,7 +47,7 @@ func (t *tx) follow(ctx context.Context, good []settled, decide Decide, onlyRun 
 	if report.Queued, report.NeverFit, err = t.queue(ctx, followed, ready, onlyRun); err != nil {
 		return report, nil, err
 	}
-	report.Left = t.woke
+	report.Left = t.woke || t.room
 	for _, r := range followed {
 		report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision})
 		report.Left = report.Left || r.raced || r.written.next != nil

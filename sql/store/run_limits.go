@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -12,6 +13,8 @@ import (
 // far as max_active_runs leaves room. The DAGs' rows are locked, so that two
 // schedulers do not fill the same room, and so that the end of a run is seen
 // either by the count here or by the wake-up there.
+//
+// One that was made ahead and that its DAG would not have now is taken back.
 func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error {
 	var queued []*passRun
 	for _, r := range runs {
@@ -52,8 +55,21 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 	if err != nil {
 		return err
 	}
+	var late map[int64]bool
+	if !anyway {
+		if late, err = t.superseded(ctx, queued); err != nil {
+			return err
+		}
+	}
+	var back []dag.Run
 	for _, r := range queued {
 		k := kindOf(&r.run, backfills)
+		if !anyway && madeAhead(&r.run) && (room[k] <= 0 || late[r.run.ID]) {
+			// The schedule would not make it now.
+			r.gone = true
+			back = append(back, r.run)
+			continue
+		}
 		if !anyway && (room[k] <= 0 || k.backfill > 0 && !turn[r.run.ID]) {
 			r.wait = true // until a run of its kind ends
 			continue
@@ -63,7 +79,7 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 		r.started = true
 		r.run.State, r.run.StartDate = dag.RunRunning, &at
 	}
-	return nil
+	return t.takeBack(ctx, back)
 }
 
 // turns tells which runs of backfills may start: the first of each in its own
@@ -172,6 +188,9 @@ func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]
 	return room, nil
 }
 
+// soon is how far before its time a DAG's run may be made.
+const soon = 5 * time.Second
+
 // afterEnd does what the end of runs brings: queued runs of the DAG may start,
 // runs that look back may go on, and a DAG whose last runs all failed is paused
 // if it asks for that.
@@ -189,16 +208,17 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 	if err != nil {
 		return err
 	}
+	waits, err := t.lockEnded(ctx, ids)
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
-		// Locked before the look, for the reason that startRuns gives.
-		var locked []string
-		if err := t.SelectContext(ctx, &locked, "SELECT dag_id FROM dag WHERE dag_id = ?"+t.s.db.ForUpdate(), id); err != nil {
-			return err
-		}
 		last := byDag[id][len(byDag[id])-1]
-		next, err := t.nextRuns(ctx, byDag[id], backfills)
-		if err != nil {
-			return err
+		var next []int64
+		if waits[id] || looksBack(last.def) || slices.ContainsFunc(byDag[id], func(r *passRun) bool { return r.run.Type == dag.RunBackfill }) {
+			if next, err = t.nextRuns(ctx, byDag[id], backfills); err != nil {
+				return err
+			}
 		}
 		slices.Sort(next)
 		if err := t.wakeRuns(ctx, next); err != nil {
@@ -209,6 +229,36 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 		}
 	}
 	return nil
+}
+
+// lockEnded locks the DAGs of runs that have ended, before the look at what waits
+// for the reason that startRuns gives, and tells which of them have runs that wait
+// for the end of another. A DAG whose next run is due, or soon, may have been kept
+// from it by its limit: a scheduler is to look.
+func (t *tx) lockEnded(ctx context.Context, ids []string) (map[string]bool, error) {
+	waits := map[string]bool{}
+	for part := range slices.Chunk(ids, chunk) {
+		var dags []struct {
+			ID   string       `db:"dag_id"`
+			Next dialect.Time `db:"next_run_after"`
+		}
+		if err := t.SelectContext(ctx, &dags, "SELECT dag_id, next_run_after FROM dag"+t.force("PRIMARY")+" WHERE dag_id IN ("+dialect.Marks(len(part))+
+			") ORDER BY dag_id"+t.s.db.ForUpdate(), anys(part)...); err != nil {
+			return nil, err
+		}
+		for _, d := range dags {
+			t.room = t.room || d.Next.Valid && d.Next.Time.Before(t.now.Add(soon))
+		}
+		var waiting []string
+		if err := t.SelectContext(ctx, &waiting, "SELECT dag_id FROM dag_run WHERE state = 'queued' AND next_eval_at IS NULL AND dag_id IN ("+
+			dialect.Marks(len(part))+")", anys(part)...); err != nil {
+			return nil, err
+		}
+		for _, id := range waiting {
+			waits[id] = true
+		}
+	}
+	return waits, nil
 }
 
 // nextRuns lists the runs of a DAG that the end of others may let go on: all

@@ -47,6 +47,8 @@ type passRun struct {
 	look *time.Time
 	// started is set when the run became running in this pass.
 	started bool
+	// gone is set when the run was made ahead and has been taken back.
+	gone bool
 	// raced is set when an instance was no longer what the decision saw.
 	raced bool
 	// fleeting is set for a run that is not to be remembered.
@@ -84,6 +86,9 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
 			return err
 		}
+		found := len(runs)
+		runs = slices.DeleteFunc(runs, func(r *passRun) bool { return r.gone })
+		report.TakenBack = found - len(runs)
 		if err := t.loadRuns(ctx, runs); err != nil {
 			return err
 		}
@@ -98,14 +103,15 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err != nil {
 			return err
 		}
+		report.Left = t.room
 		for _, r := range runs {
 			if !r.wait {
-				report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision, Err: r.err})
+				report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision, Err: r.err, Started: r.started})
 			}
 		}
 		return nil
 	})
-	s.idle.passes.Store(err == nil && len(report.Runs) == 0 && report.Queued == 0)
+	s.idle.passes.Store(err == nil && len(report.Runs)+report.TakenBack == 0 && report.Queued == 0)
 	return report, err
 }
 

@@ -150,6 +150,8 @@ type tx struct {
 
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
+	// room is set when the end of a run may let its DAG have the next, which is due.
+	room bool
 	// stands is what the pass counted; nil when it counted nothing.
 	stands *stood
 	// ended are the results that the transaction writes before its pass.

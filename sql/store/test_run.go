@@ -21,7 +21,10 @@ func (s *Store) CreateTestRun(ctx context.Context, n dag.NewRun, actor string) (
 				return err
 			}
 			if old[0] != nil && old[0].LogicalDate.Valid {
-				gone, err := t.giveUpDate(ctx, old[0], n.Run.RunID, actor)
+				gone, err := t.giveWay(ctx, old[0].model())
+				if err == nil && !gone {
+					gone, err = t.giveUpDate(ctx, old[0], n.Run.RunID, actor)
+				}
 				if err != nil || !gone {
 					out = dag.CreatedRun{Run: old[0].model(), Existed: true}
 					return err

@@ -69,7 +69,7 @@ func testStaleAndPaused(t *testing.T, b *bundle) {
 	_, err := b.s.SyncDAGs(ctx, []dag.DAGUpdate{{DAG: oneDAG("a", "x"), Next: due}, {DAG: oneDAG("b", "x"), Next: due}, {DAG: oneDAG("c", "x"), Next: due, Paused: true}})
 	require.NoError(t, err)
 	dueIDs := func() (ids []string) {
-		rows, err := b.s.DueDAGs(ctx, 10)
+		rows, err := b.s.DueDAGs(ctx, b.clock.Now(), 10)
 		require.NoError(t, err)
 		for _, r := range rows {
 			ids = append(ids, r.DagID)

@@ -216,7 +216,7 @@ func (b *bundle) claimTaskResult(task string, result func(dag.Claim) dag.Result)
 func testNextWake(t *testing.T, b *bundle) {
 	ctx := t.Context()
 	wake := func() time.Time {
-		at, err := b.s.NextWake(ctx)
+		at, err := b.s.NextWake(ctx, time.Time{}, 0)
 		require.NoError(t, err)
 		return at
 	}
@@ -232,7 +232,7 @@ func testNextWake(t *testing.T, b *bundle) {
 	require.Equal(t, start, wake(), "the new run")
 	b.pass()
 	require.Zero(t, wake(), "the DAG has no room for its next run, and its task waits for a worker")
-	rows, err := b.s.DueDAGs(ctx, 10)
+	rows, err := b.s.DueDAGs(ctx, b.clock.Now(), 10)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	c := b.claim(1)[0]
