@@ -7,7 +7,7 @@ import (
 )
 
 // Dispatcher delivers the events of an outbox. Make one with New, call Run, or
-// Drain for what is there now.
+// Drain for what is there now, or RunUntil for both.
 type Dispatcher struct {
 	o         Options
 	notifiers map[string]Notifier
@@ -44,11 +44,14 @@ func (d *Dispatcher) Wake() {
 // Run delivers events until ctx ends; then it takes no more, delivers what it
 // holds within the grace time, and returns nil. An outbox that cannot
 // be read is logged and tried again.
-func (d *Dispatcher) Run(ctx context.Context) error {
+func (d *Dispatcher) Run(ctx context.Context) error { return d.RunUntil(ctx, nil) }
+
+// RunUntil is Run until last is closed, and from then on Drain: what is being
+// delivered goes on, what is due is delivered too.
+func (d *Dispatcher) RunUntil(ctx context.Context, last <-chan struct{}) error {
 	s := d.newSession(ctx)
 	defer s.stop()
 	more := true // the outbox may hold events that are due
-	var poll <-chan time.Time
 	for ctx.Err() == nil {
 		if more && s.room() > 0 {
 			n, err := s.claim(ctx)
@@ -61,19 +64,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		if more && s.room() > 0 {
 			continue
 		}
-		if poll == nil {
-			poll = d.o.Clock.After(min(d.o.Poll, d.o.Lease/4))
-		}
 		select {
 		case <-ctx.Done():
+		case <-last:
+			return s.drain(ctx)
 		case r := <-s.results:
 			s.finish(r)
 		case <-d.wake:
 			more = true
 		case <-d.o.Wake:
 			more = true
-		case <-poll:
-			more, poll = true, nil
+		case <-s.tick():
+			s.poll, more = nil, true
 			s.renew(ctx)
 		}
 	}
@@ -87,11 +89,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	s := d.newSession(ctx)
 	defer s.stop()
+	return s.drain(ctx)
+}
+
+func (s *session) drain(ctx context.Context) error {
 	for more := true; ; {
 		if more && s.room() > 0 && ctx.Err() == nil {
 			n, err := s.claim(ctx)
 			if err != nil {
-				s.settle(d.o.Grace)
+				s.settle(s.d.o.Grace)
 				return fmt.Errorf("read the callback events: %w", err)
 			}
 			more = n > 0
@@ -99,7 +105,7 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 		s.start()
 		switch {
 		case ctx.Err() != nil:
-			s.settle(d.o.Grace)
+			s.settle(s.d.o.Grace)
 			return ctx.Err()
 		case more && s.room() > 0:
 			continue
@@ -110,8 +116,19 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 		case <-ctx.Done():
 		case r := <-s.results:
 			s.finish(r)
+		case <-s.tick():
+			s.poll = nil
+			s.renew(ctx)
 		}
 	}
+}
+
+// tick is when the outbox is looked at next, and the leases are.
+func (s *session) tick() <-chan time.Time {
+	if s.poll == nil {
+		s.poll = s.d.o.Clock.After(min(s.d.o.Poll, s.d.o.Lease/4))
+	}
+	return s.poll
 }
 
 // settle delivers what was claimed, for the grace time at most; then it ends

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -318,10 +319,12 @@ func TestOutboxTrouble(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	clock.BlockUntil(1)
-	clock.Advance(time.Minute)
 	for m.row(next).status != dag.DeliveryDelivered {
-		<-m.changed
+		clock.Advance(time.Minute) // it may not wait for the next look yet
+		select {
+		case <-m.changed:
+		case <-time.After(time.Millisecond):
+		}
 	}
 	cancel()
 	require.NoError(t, <-done)
@@ -390,4 +393,67 @@ func TestNewRefusesProgrammingErrors(t *testing.T) {
 	m := newMemory(dag.SystemClock{})
 	require.Panics(t, func() { callbacks.New(callbacks.Options{}) })
 	require.Panics(t, func() { callbacks.New(callbacks.Options{Outbox: m, Notifiers: []callbacks.Notifier{n, n}}) })
+}
+
+// TestReceiversBehindOneHostHangTogether: they differ in a path alone, and all
+// of them hang, so that each of them by itself would take its share.
+func TestReceiversBehindOneHostHangTogether(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(noon)
+	m := newMemory(clock)
+	delivered := make(chan struct{})
+	d := dispatcher(m, clock, callbacks.Options{Concurrency: 4, Grace: time.Second},
+		notifier{"webhook", func(ctx context.Context, d callbacks.Delivery) error {
+			if strings.HasPrefix(d.Args["url"].(string), "https://fine") {
+				close(delivered)
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+	for i := range 20 {
+		m.put("hung", i, dag.EventFailure, dag.Callback{Name: "webhook", Args: map[string]any{"url": fmt.Sprint("https://hung.example/", i)}})
+	}
+	m.put("fine", 0, dag.EventFailure, dag.Callback{Name: "webhook", Args: map[string]any{"url": "https://fine.example/"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	<-delivered
+	cancel()
+	clock.BlockUntil(2) // the poll and the grace time
+	clock.Advance(time.Second)
+	require.NoError(t, <-done)
+}
+
+// TestWhatIsBeingDeliveredGoesOnIntoTheDrain: it is neither ended nor begun
+// again, and its lease is renewed.
+func TestWhatIsBeingDeliveredGoesOnIntoTheDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(dag.SystemClock{})
+		var a record
+		over := make(chan struct{})
+		d := callbacks.New(callbacks.Options{Outbox: m, Lease: 10 * time.Second, Notifiers: []callbacks.Notifier{
+			notifier{"a", func(ctx context.Context, d callbacks.Delivery) error {
+				a.add(d.Event.ID)
+				select {
+				case <-dag.SystemClock{}.After(35 * time.Second):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}},
+		}})
+		first := m.put("t", -1, dag.EventSuccess, toA)
+		done := make(chan error, 1)
+		go func() { done <- d.RunUntil(t.Context(), over) }()
+		synctest.Wait()
+		next := m.put("u", -1, dag.EventSuccess, toA)
+		close(over)
+		require.NoError(t, <-done)
+		require.Equal(t, []int64{first, next}, a.got())
+		require.Equal(t, dag.DeliveryDelivered, m.row(first).status)
+		require.Equal(t, dag.DeliveryDelivered, m.row(next).status)
+		require.GreaterOrEqual(t, m.renewals, 10, "35 s, a look each 2.5 s")
+	})
 }

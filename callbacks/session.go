@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -64,6 +66,7 @@ type claimed struct {
 	event dag.Event
 	at    time.Time
 	lane  laneKey
+	place string
 }
 
 // result is how a delivery ended.
@@ -94,14 +97,17 @@ type session struct {
 	queued  int // claimed and not yet running, parked ones too
 	parked  int
 	running int
-	renewed time.Time // the leases, last
+	// places counts the deliveries that run by where they go, see placeOf.
+	places  map[string]int
+	poll    <-chan time.Time // the next look into the outbox; nil until it is asked for
+	renewed time.Time        // the leases, last
 	results chan result
 }
 
 func (d *Dispatcher) newSession(ctx context.Context) *session {
 	s := &session{
 		d: d, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{}, again: map[int64]claimed{},
-		results: make(chan result, d.o.Concurrency),
+		places: map[string]int{}, results: make(chan result, d.o.Concurrency),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return s
@@ -122,7 +128,7 @@ func (s *session) claim(ctx context.Context) (int, error) {
 	}
 	now := s.d.o.Clock.Now()
 	for _, e := range events {
-		c := claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}}
+		c := claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}, place: placeOf(e.Callback)}
 		if s.known[e.ID] { // its lease ended while it was here, or its delivery has failed meanwhile
 			s.again[e.ID] = c
 			continue
@@ -174,6 +180,26 @@ func receiverID(c dag.Callback) string {
 	return string(raw)
 }
 
+// placeOf names where a receiver's deliveries go, as far as the DAG's file tells:
+// the host of an address, or a connection. Receivers that differ in a path or a
+// text alone hang together, and share their part of the deliveries.
+func placeOf(c dag.Callback) string {
+	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
+		text, _ := c.Args[key].(string)
+		switch {
+		case text == "" || key == "secret_conn_id":
+		case key == "url":
+			if u, err := url.Parse(text); err == nil && u.Host != "" {
+				text = u.Host
+			}
+			return c.Name + " " + text
+		case strings.HasSuffix(key, "conn_id"):
+			return c.Name + " " + text
+		}
+	}
+	return c.Name
+}
+
 // enqueue puts an event into its lane, by id: a lane may hold younger events
 // that were claimed while this one waited for its retry.
 func (s *session) enqueue(c claimed) {
@@ -208,7 +234,7 @@ func (s *session) tidy(now time.Time) {
 		kept := l.queue[:0]
 		var dropped []claimed
 		for i, c := range l.queue {
-			held := l.busy || i > 0 || l.waits(c, now) || s.full(key.receiver)
+			held := l.busy || i > 0 || l.waits(c, now) || s.full(c)
 			if now.Sub(c.at) > s.d.o.Lease/2 || (held && s.parked >= maxParked) {
 				dropped = append(dropped, c)
 				continue
@@ -246,10 +272,9 @@ func (s *session) tidy(now time.Time) {
 	}
 }
 
-// full tells whether a receiver has its share of the places.
-func (s *session) full(id string) bool {
-	r := s.receivers[id]
-	return r != nil && r.running >= max(1, s.d.o.Concurrency/2)
+// full tells whether as many deliveries as may run where an event goes do.
+func (s *session) full(c claimed) bool {
+	return s.places[c.place] >= max(1, s.d.o.Concurrency/2)
 }
 
 // start begins as many deliveries as there are free places, oldest lane first.
@@ -261,7 +286,7 @@ func (s *session) start() {
 			return
 		}
 		l := s.lanes[key]
-		if l.busy || len(l.queue) == 0 || s.full(key.receiver) || l.waits(l.queue[0], now) {
+		if l.busy || len(l.queue) == 0 || s.full(l.queue[0]) || l.waits(l.queue[0], now) {
 			continue
 		}
 		r := s.receivers[key.receiver]
@@ -275,6 +300,7 @@ func (s *session) start() {
 		s.queued--
 		s.running++
 		r.running++
+		s.places[c.place]++
 		// The last delivery of an event is always a real one.
 		if now.Before(r.downUntil) && c.event.Attempts+1 < s.d.o.MaxAttempts {
 			wait, cause, throttled := r.downUntil.Sub(now), r.cause, r.throttled
@@ -299,6 +325,9 @@ func (s *session) finish(r result) {
 	l, rec := s.lanes[r.lane], s.receivers[r.lane.receiver]
 	l.busy = false
 	rec.running--
+	if s.places[r.place]--; s.places[r.place] == 0 {
+		delete(s.places, r.place)
+	}
 	switch {
 	case r.abandoned:
 	case r.err == nil:

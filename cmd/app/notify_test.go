@@ -79,3 +79,30 @@ func stored(t *testing.T, e *engine) string {
 	require.NoError(t, e.Store().DB().Reader().GetContext(t.Context(), &text, "SELECT context FROM callback_event WHERE callback LIKE '%pagerduty%'"))
 	return text
 }
+
+const slow = `
+slow:
+  schedule: none
+  tasks:
+    bad:
+      operator: http
+      endpoint: "URL/404"
+      on_failure_callback: {callback: command, command: sleep 1.2}
+`
+
+// A delivery may take longer than the lease of its event: the lease is renewed.
+func TestADeliveryMayOutliveItsLease(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, 1, nil, strings.ReplaceAll(slow, "URL", newPackager(t).URL), func(c *config.Config) { c.Callbacks.LeaseDuration = time.Second })
+	e.trigger("slow", "r", time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC))
+	require.Equal(t, dag.RunFailed, e.ends("slow", "r"))
+	var row struct {
+		Status string `db:"status"`
+		Cause  string `db:"last_error"`
+	}
+	require.Eventually(t, func() bool {
+		err := e.Store().DB().Reader().GetContext(t.Context(), &row, "SELECT status, last_error FROM callback_event")
+		return err == nil && (row.Status != string(dag.DeliveryPending) || row.Cause != "")
+	}, patience, 20*time.Millisecond)
+	require.Equal(t, string(dag.DeliveryDelivered), row.Status, row.Cause)
+}

@@ -77,8 +77,7 @@ func (a *App) parts(o partOptions) parts {
 		outbox: callbacks.New(callbacks.Options{
 			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
 			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
-			Lease: cfg.Callbacks.LeaseDuration, Timeout: cfg.Callbacks.LeaseDuration / 2,
-			Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
+			Lease: cfg.Callbacks.LeaseDuration, Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),
 	}
 }

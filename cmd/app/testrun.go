@@ -58,9 +58,6 @@ func (a *App) TestDAG(ctx context.Context, r TestRequest) (TestReport, error) {
 		return TestReport{}, &dag.Error{Code: dag.ErrConflict, Op: "test " + d.ID, Err: fmt.Errorf("stopped before the run ended: %w", context.Cause(ctx)),
 			Hint: "its running tasks were handed back; `airlock dags test` starts a new run"}
 	}
-	if err := parts.outbox.Drain(ctx); err != nil {
-		return TestReport{}, err
-	}
 	return a.report(ctx, d, run.RunID)
 }
 
@@ -107,7 +104,8 @@ func (a *App) newTestRun(ctx context.Context, r TestRequest, res load.Result) (*
 	return d, made.Run, nil
 }
 
-// drive runs a scheduler and a worker on one run until it ends or ctx does.
+// drive runs a scheduler and a worker on one run until it ends or ctx does. What
+// the run has to tell is delivered when it returns, as far as receivers take it.
 func (a *App) drive(ctx context.Context, p parts, run dag.Run) (ended bool, err error) {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -116,11 +114,8 @@ func (a *App) drive(ctx context.Context, p parts, run dag.Run) (ended bool, err 
 		defer close(done)
 		p.worker.Run(working)
 	}()
-	delivering := make(chan struct{})
-	go func() {
-		defer close(delivering)
-		_ = p.outbox.Run(working)
-	}()
+	over, delivered := make(chan struct{}), make(chan error, 1)
+	go func() { delivered <- p.outbox.RunUntil(ctx, over) }()
 	for ctx.Err() == nil {
 		busy, perr := p.scheduler.Pass(ctx)
 		if perr != nil && ctx.Err() == nil {
@@ -138,6 +133,9 @@ func (a *App) drive(ctx context.Context, p parts, run dag.Run) (ended bool, err 
 	}
 	stop()
 	<-done
-	<-delivering
+	close(over)
+	if undelivered := <-delivered; err == nil && ended {
+		err = undelivered
+	}
 	return ended, err
 }
