@@ -12,12 +12,13 @@ import (
 // Bind replaces each :name of a statement by a placeholder and lists the values
 // in their order. Texts, quoted names and comments are left as they are, and so
 // is "::" and a colon that no name follows. A name that has no value is an
-// error that tells the nearest one.
-func Bind(statement string, values map[string]any) (string, []any, error) {
+// error that tells the nearest one. backslash says that one escapes a quote, as in
+// MySQL; in SQLite it is a character like any other.
+func Bind(statement string, backslash bool, values map[string]any) (string, []any, error) {
 	var out strings.Builder
 	var args []any
 	for i := 0; i < len(statement); {
-		if n := quoted(statement[i:]); n > 0 {
+		if n := quoted(statement[i:], backslash); n > 0 {
 			out.WriteString(statement[i : i+n])
 			i += n
 			continue
@@ -57,7 +58,7 @@ func identifier(s string) string {
 
 // quoted is the length of the text, quoted name or comment at the beginning of
 // s, 0 for none. One that does not end goes on to the end.
-func quoted(s string) int {
+func quoted(s string, backslash bool) int {
 	end := func(from int, mark string) int {
 		if i := strings.Index(s[from:], mark); i >= 0 {
 			return from + i + len(mark)
@@ -72,7 +73,7 @@ func quoted(s string) int {
 	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
 		for i := 1; i < len(s); i++ {
 			switch {
-			case s[i] == '\\' && s[0] != '`' && i+1 < len(s):
+			case backslash && s[i] == '\\' && s[0] != '`' && i+1 < len(s):
 				i++
 			case s[i] == s[0]:
 				return i + 1 // a doubled quote begins the next piece

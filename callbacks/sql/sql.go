@@ -69,7 +69,7 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 	if err != nil {
 		return err
 	}
-	statement, args, err := Bind(text, known)
+	statement, args, err := Bind(text, !strings.EqualFold(conn.Type, "sqlite"), known)
 	if err != nil {
 		return callbacks.Permanent(err)
 	}

@@ -28,20 +28,30 @@ func TestBind(t *testing.T) {
 		{"SELECT a::text, '12:30', : n", "SELECT a::text, '12:30', : n", nil},
 		{"SELECT 'open :n", "SELECT 'open :n", nil},
 	} {
-		out, args, err := sql.Bind(c.in, values)
+		out, args, err := sql.Bind(c.in, true, values)
 		require.NoError(t, err, c.in)
 		require.Equal(t, c.out, out)
 		require.Equal(t, c.args, args)
 	}
-	_, _, err := sql.Bind("VALUES (:dag_ids)", values)
+	_, _, err := sql.Bind("VALUES (:dag_ids)", true, values)
 	require.ErrorContains(t, err, "did you mean :dag_id?")
+}
+
+// A path of Windows ends with a backslash, which escapes nothing in SQLite.
+func TestBackslashInSQLite(t *testing.T) {
+	t.Parallel()
+	r := &ran{}
+	args := callbacks.Args{"conn_id": "w", "sql": `INSERT INTO alert VALUES ('C:\', :dag_id)`}
+	require.NoError(t, sql.New(r.exec).Notify(t.Context(), notifytest.Delivery(t, notifytest.Failed(), args, dag.Connection{Type: "sqlite"})))
+	require.Equal(t, `INSERT INTO alert VALUES ('C:\', ?)`, r.statement)
+	require.Equal(t, []any{"media"}, r.args)
 }
 
 func TestBindNeverPanics(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune(":'\"`\\-*/#\nan ?é"))).Draw(t, "text")
-		_, _, _ = sql.Bind(text, map[string]any{"a": 1})
+		_, _, _ = sql.Bind(text, rapid.Bool().Draw(t, "backslash"), map[string]any{"a": 1})
 	})
 }
 
