@@ -77,13 +77,13 @@ func everySeconds(id string, n int) *dag.DAG {
 }
 
 // BenchmarkDue takes the time from the second at which DAGs are due to the
-// start of their tasks: a thousand at once, and a hundred among ten thousand. It
+// start of their runs and of their tasks: a thousand at once, and a hundred among ten thousand. It
 // is their second tick: at the first each DAG's version is read.
 func BenchmarkDue(b *testing.B) {
 	for _, kind := range databases() {
 		for _, c := range []struct{ dags, due int }{{1000, 1000}, {10_000, 100}} {
 			b.Run(fmt.Sprintf("%s/dags=%d/due=%d", kind, c.dags, c.due), func(b *testing.B) {
-				var waits []time.Duration
+				var runs, waits []time.Duration
 				for b.Loop() {
 					e := newEngine(b, stateDSN(b, kind), 32)
 					// The tick is far enough away for all DAGs to be there before it.
@@ -107,12 +107,15 @@ func BenchmarkDue(b *testing.B) {
 					e.wake.Signal()
 					for range c.due {
 						<-e.ended // the first time each DAG's version is read
+						<-e.late
 					}
 					for range c.due {
+						runs = append(runs, <-e.late)
 						waits = append(waits, (<-e.ended).Attempt.StartDate.Sub(tick.Add(5*time.Second)))
 					}
 					e.stop()
 				}
+				percentiles(b, "due-to-run", runs)
 				percentiles(b, "due-to-start", waits)
 			})
 		}

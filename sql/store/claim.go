@@ -137,7 +137,7 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 	}
 	slices.Sort(ids)
 	in, args := t.s.among(ids)
-	n, err := t.exec(ctx, `UPDATE task_instance SET state = 'running', fence = fence + 1, try_number = try_number + 1,
+	n, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+` SET state = 'running', fence = fence + 1, try_number = try_number + 1,
  start_date = CASE WHEN end_date IS NULL THEN COALESCE(start_date, ?) ELSE ? END, end_date = NULL, next_try_at = NULL,
  worker_id = ?, hostname = ?, lease_until = ?, updated_at = ? WHERE id IN `+in+" AND state = 'queued'",
 		append([]any{t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(t.now.Add(p.Lease)), t.at}, args...)...)
@@ -202,7 +202,7 @@ func (s *Store) Renew(ctx context.Context, leases []dag.Lease, lease time.Durati
 				continue
 			}
 			in, args := s.among(ids)
-			if _, err := t.exec(ctx, "UPDATE task_instance SET lease_until = ? WHERE id IN "+in+" AND state = 'running'",
+			if _, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+" SET lease_until = ? WHERE id IN "+in+" AND state = 'running'",
 				append([]any{dialect.Stamp(t.now.Add(lease))}, args...)...); err != nil {
 				return err
 			}
@@ -231,7 +231,7 @@ func (s *Store) heldBy(ctx context.Context, q sqlx.QueryerContext, leases []dag.
 		Fence int64 `db:"fence"`
 	}
 	in, args := s.among(ids)
-	err := sqlx.SelectContext(ctx, q, &rows, "SELECT id, fence FROM task_instance WHERE id IN "+in+" AND state = 'running' ORDER BY id"+lock, args...)
+	err := sqlx.SelectContext(ctx, q, &rows, "SELECT id, fence FROM task_instance"+s.force("PRIMARY")+" WHERE id IN "+in+" AND state = 'running' ORDER BY id"+lock, args...)
 	if err != nil {
 		return nil, err
 	}

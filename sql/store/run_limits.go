@@ -242,7 +242,7 @@ func (t *tx) lockEnded(ctx context.Context, ids []string) (map[string]bool, erro
 			ID   string       `db:"dag_id"`
 			Next dialect.Time `db:"next_run_after"`
 		}
-		if err := t.SelectContext(ctx, &dags, "SELECT dag_id, next_run_after FROM dag"+t.force("PRIMARY")+" WHERE dag_id IN ("+dialect.Marks(len(part))+
+		if err := t.SelectContext(ctx, &dags, "SELECT dag_id, next_run_after FROM dag WHERE dag_id IN ("+dialect.Marks(len(part))+
 			") ORDER BY dag_id"+t.s.db.ForUpdate(), anys(part)...); err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err != nil {
 			return report, err
 		}
-		found, err := s.finds(ctx, "SELECT id FROM dag_run WHERE next_eval_at <= ? AND state IN ('queued', 'running') LIMIT 1", dialect.Stamp(now))
+		found, err := s.finds(ctx, "SELECT id FROM dag_run"+s.force("k_eval")+" WHERE next_eval_at <= ? AND state IN ('queued', 'running') LIMIT 1", dialect.Stamp(now))
 		if err == nil && !found {
 			found, err = s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
 		}

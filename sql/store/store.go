@@ -224,12 +224,22 @@ func (t *tx) insert(ctx context.Context, query string, args ...any) (int64, erro
 	return r.LastInsertId()
 }
 
-// force names the index that must serve a locking query: one that scans would
-// lock rows that it does not want. SQLite has no row locks, and its indexes
-// have other names.
-func (t *tx) force(index string) string {
-	if t.s.db.IsSQLite() {
-		return ""
+// force names the index that must serve a query: one that scans would lock rows
+// that it does not want. SQLite has no row locks, but its planner, which knows
+// nothing of how many rows there are, takes the index of a state where ids are
+// given, or an order with a limit: that is to look through all rows in that state.
+// PRIMARY is for tables whose key is a number.
+func (s *Store) force(index string) string {
+	if !s.db.IsSQLite() {
+		return s.db.ForceIndex(index)
 	}
-	return t.s.db.ForceIndex(index)
+	switch index {
+	case "PRIMARY":
+		return " NOT INDEXED" // but by the row's number
+	case "k_eval":
+		return " INDEXED BY dag_run_eval"
+	}
+	return ""
 }
+
+func (t *tx) force(index string) string { return t.s.force(index) }

@@ -87,7 +87,7 @@ func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, e
 		// keep them.
 		var still []int64
 		in, args := t.s.among(ids)
-		if err := t.SelectContext(ctx, &still, "SELECT id FROM task_instance WHERE id IN "+in+" AND state = ? ORDER BY id"+t.s.db.ForUpdate(),
+		if err := t.SelectContext(ctx, &still, "SELECT id FROM task_instance"+t.force("PRIMARY")+" WHERE id IN "+in+" AND state = ? ORDER BY id"+t.s.db.ForUpdate(),
 			append(args, string(c.from))...); err != nil || len(still) == 0 {
 			return moved, err
 		}
@@ -106,7 +106,7 @@ func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, e
 		set += ", fence = fence + 1"
 	}
 	in, which := t.s.among(ids)
-	n, err := t.exec(ctx, "UPDATE task_instance SET "+set+" WHERE id IN "+in+" AND state = ?", slices.Concat(args, which, []any{string(c.from)})...)
+	n, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+" SET "+set+" WHERE id IN "+in+" AND state = ?", slices.Concat(args, which, []any{string(c.from)})...)
 	if err != nil {
 		return nil, err
 	}
