@@ -396,29 +396,39 @@ func TestNewRefusesProgrammingErrors(t *testing.T) {
 }
 
 // TestReceiversBehindOneHostHangTogether: they differ in a path alone, and all
-// of them hang, so that each of them by itself would take its share.
+// of them hang, so that each of them by itself would take its share. They hold
+// up neither another host nor the one among them that takes what it is sent.
 func TestReceiversBehindOneHostHangTogether(t *testing.T) {
 	t.Parallel()
 	clock := dagtest.NewClock(noon)
 	m := newMemory(clock)
-	delivered := make(chan struct{})
+	took := make(chan string)
 	d := dispatcher(m, clock, callbacks.Options{Concurrency: 4, Grace: time.Second},
 		notifier{"webhook", func(ctx context.Context, d callbacks.Delivery) error {
-			if strings.HasPrefix(d.Args["url"].(string), "https://fine") {
-				close(delivered)
-				return nil
+			address, _ := d.Args["url"].(string)
+			if strings.HasSuffix(address, "/hang") {
+				<-ctx.Done()
+				return ctx.Err()
 			}
-			<-ctx.Done()
-			return ctx.Err()
+			took <- address
+			return nil
 		}})
-	for i := range 20 {
-		m.put("hung", i, dag.EventFailure, dag.Callback{Name: "webhook", Args: map[string]any{"url": fmt.Sprint("https://hung.example/", i)}})
+	put := func(task int, address string) {
+		m.put("t", task, dag.EventFailure, dag.Callback{Name: "webhook", Args: map[string]any{"url": address}})
 	}
-	m.put("fine", 0, dag.EventFailure, dag.Callback{Name: "webhook", Args: map[string]any{"url": "https://fine.example/"}})
+	put(0, "https://some.example/fine")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
-	<-delivered
+	require.Equal(t, "https://some.example/fine", <-took)
+	<-m.changed
+	for i := range 20 {
+		put(1+i, fmt.Sprintf("https://some.example/%d/hang", i))
+	}
+	put(21, "https://other.example/")
+	put(22, "https://some.example/fine")
+	d.Wake()
+	require.ElementsMatch(t, []string{"https://other.example/", "https://some.example/fine"}, []string{<-took, <-took})
 	cancel()
 	clock.BlockUntil(2) // the poll and the grace time
 	clock.Advance(time.Second)

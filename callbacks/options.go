@@ -25,8 +25,9 @@ type Options struct {
 	Log *slog.Logger
 	// Owner names this dispatcher in the outbox.
 	Owner string
-	// Concurrency is how many deliveries run at once. Default 8. The receivers
-	// behind one host or connection get at most half of it.
+	// Concurrency is how many deliveries run at once. Default 8. One receiver gets
+	// at most half of it, and so do those together that are behind one host or
+	// connection and did not take the last delivery.
 	Concurrency int
 	// Lease is how long a claimed event is kept from other dispatchers; it is
 	// renewed while the event is here. Default 30 s.

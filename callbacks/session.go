@@ -16,6 +16,10 @@ import (
 // are left to come back when their lease ends.
 const maxParked = 1000
 
+// maxReceivers is how many receivers are remembered that say nothing but that
+// they took the last delivery.
+const maxReceivers = 1000
+
 // sparedStep is the time between two events that come back to a receiver that
 // took no more: about what such receivers take (Slack takes one a second).
 const sparedStep = time.Second
@@ -52,6 +56,7 @@ func (l *lane) waits(c claimed, now time.Time) bool {
 // receiver is what is known of one receiver.
 type receiver struct {
 	running   int
+	good      bool      // it took the last delivery
 	failures  int       // in a row, of the kind that says it is away
 	downUntil time.Time // not tried before
 	cause     string
@@ -67,6 +72,8 @@ type claimed struct {
 	at    time.Time
 	lane  laneKey
 	place string
+	// doubtful is set while it counts in session.places.
+	doubtful bool
 }
 
 // result is how a delivery ended.
@@ -97,7 +104,8 @@ type session struct {
 	queued  int // claimed and not yet running, parked ones too
 	parked  int
 	running int
-	// places counts the deliveries that run by where they go, see placeOf.
+	// places counts the deliveries to receivers that are not known as good, by
+	// where they go, see placeOf.
 	places  map[string]int
 	poll    <-chan time.Time // the next look into the outbox; nil until it is asked for
 	renewed time.Time        // the leases, last
@@ -182,7 +190,8 @@ func receiverID(c dag.Callback) string {
 
 // placeOf names where a receiver's deliveries go, as far as the DAG's file tells:
 // the host of an address, or a connection. Receivers that differ in a path or a
-// text alone hang together, and share their part of the deliveries.
+// text alone hang together: by themselves each would take its share of the
+// deliveries, and all of them every one.
 func placeOf(c dag.Callback) string {
 	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
 		text, _ := c.Args[key].(string)
@@ -266,15 +275,20 @@ func (s *session) tidy(now time.Time) {
 		}
 	}
 	for id, r := range s.receivers {
-		if r.running == 0 && now.After(r.downUntil.Add(backoffCap)) {
+		if r.running == 0 && now.After(r.downUntil.Add(backoffCap)) && (!r.good || len(s.receivers) > maxReceivers) {
 			delete(s.receivers, id)
 		}
 	}
 }
 
-// full tells whether as many deliveries as may run where an event goes do.
+// full tells whether an event's receiver has its share of the deliveries, or one
+// that is not known as good has, together with the others like it where it goes.
 func (s *session) full(c claimed) bool {
-	return s.places[c.place] >= max(1, s.d.o.Concurrency/2)
+	r, share := s.receivers[c.lane.receiver], max(1, s.d.o.Concurrency/2)
+	if r != nil && r.good {
+		return r.running >= share
+	}
+	return s.places[c.place] >= share
 }
 
 // start begins as many deliveries as there are free places, oldest lane first.
@@ -300,7 +314,9 @@ func (s *session) start() {
 		s.queued--
 		s.running++
 		r.running++
-		s.places[c.place]++
+		if c.doubtful = !r.good; c.doubtful {
+			s.places[c.place]++
+		}
 		// The last delivery of an event is always a real one.
 		if now.Before(r.downUntil) && c.event.Attempts+1 < s.d.o.MaxAttempts {
 			wait, cause, throttled := r.downUntil.Sub(now), r.cause, r.throttled
@@ -325,9 +341,12 @@ func (s *session) finish(r result) {
 	l, rec := s.lanes[r.lane], s.receivers[r.lane.receiver]
 	l.busy = false
 	rec.running--
-	if s.places[r.place]--; s.places[r.place] == 0 {
-		delete(s.places, r.place)
+	if r.doubtful {
+		if s.places[r.place]--; s.places[r.place] == 0 {
+			delete(s.places, r.place)
+		}
 	}
+	rec.good = r.err == nil && !r.abandoned
 	switch {
 	case r.abandoned:
 	case r.err == nil:
