@@ -193,16 +193,11 @@ func (n *Notifier) send(ctx context.Context, d callbacks.Delivery, conn dag.Conn
 	if err != nil {
 		return callbacks.Permanent(errors.New("the event cannot be written as JSON"))
 	}
-	base := address
-	if conn.Host != "" {
-		if base = conn.Host; !strings.Contains(base, "://") {
-			base = cmp.Or(conn.Schema, "https") + "://" + base
-		}
-		if conn.Port != 0 {
-			base = fmt.Sprintf("%s:%d", base, conn.Port)
-		}
+	base, err := post.Base(conn, address)
+	if err != nil {
+		return err
 	}
-	u, err := post.URL(strings.TrimRight(base, "/")+"/v2/enqueue", "the connection's host")
+	u, err := post.URL(base+"/v2/enqueue", "the connection's host")
 	if err != nil {
 		return err
 	}

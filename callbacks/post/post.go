@@ -1,6 +1,7 @@
 package post
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,26 @@ func URL(text, what string) (*url.URL, error) {
 		return nil, callbacks.Permanent(fmt.Errorf("%s is not an http:// or https:// URL with a host", what))
 	}
 	return u, nil
+}
+
+// Base is the address that a connection names by its host, with or without a
+// scheme and a port, else the usual one; without a slash at its end.
+func Base(conn dag.Connection, usual string) (string, error) {
+	if conn.Host == "" {
+		return usual, nil
+	}
+	host := conn.Host
+	if !strings.Contains(host, "://") {
+		host = cmp.Or(conn.Schema, "https") + "://" + host
+	}
+	u, err := URL(host, "the connection's host")
+	if err != nil {
+		return "", err
+	}
+	if conn.Port != 0 && u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(conn.Port))
+	}
+	return strings.TrimRight(u.String(), "/"), nil
 }
 
 // Send makes a request within a limit. The answer is returned when its status is

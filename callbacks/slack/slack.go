@@ -119,11 +119,11 @@ func escape(s string) string {
 func (n *Notifier) byHook(ctx context.Context, d callbacks.Delivery, conn dag.Connection, body map[string]any, timeout time.Duration) error {
 	address := conn.Password
 	if !strings.Contains(address, "://") {
-		base, err := baseOf(conn, hookAddress)
+		base, err := post.Base(conn, hookAddress)
 		if err != nil {
 			return err
 		}
-		address = strings.TrimRight(base, "/") + "/" + strings.TrimLeft(address, "/")
+		address = base + "/" + strings.TrimLeft(address, "/")
 	}
 	u, err := post.URL(address, "the webhook's address")
 	if err != nil {
@@ -131,25 +131,6 @@ func (n *Notifier) byHook(ctx context.Context, d callbacks.Delivery, conn dag.Co
 	}
 	_, err = n.send(ctx, d, u, "", body, timeout)
 	return err
-}
-
-// baseOf is the address that a connection names, or Slack's.
-func baseOf(conn dag.Connection, usual string) (string, error) {
-	if conn.Host == "" {
-		return usual, nil
-	}
-	host := conn.Host
-	if !strings.Contains(host, "://") {
-		host = cmp.Or(conn.Schema, "https") + "://" + host
-	}
-	u, err := post.URL(host, "the connection's host")
-	if err != nil {
-		return "", err
-	}
-	if conn.Port != 0 && u.Port() == "" {
-		u.Host = fmt.Sprintf("%s:%d", u.Host, conn.Port)
-	}
-	return u.String(), nil
 }
 
 // asBot calls chat.postMessage, which answers 200 also when it refuses.
@@ -161,11 +142,11 @@ func (n *Notifier) asBot(ctx context.Context, d callbacks.Delivery, conn dag.Con
 		}
 		body["channel"] = channel
 	}
-	base, err := baseOf(conn, apiAddress)
+	base, err := post.Base(conn, apiAddress)
 	if err != nil {
 		return err
 	}
-	u, err := post.URL(strings.TrimRight(base, "/")+"/chat.postMessage", "the connection's host")
+	u, err := post.URL(base+"/chat.postMessage", "the connection's host")
 	if err != nil {
 		return err
 	}

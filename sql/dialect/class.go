@@ -182,6 +182,8 @@ func sqliteClass(code int) Class {
 		return ClassDuplicate
 	case 787: // FOREIGNKEY
 		return ClassForeignKey
+	case 4874: // IOERR_SHMSIZE: the WAL's index has no room, which is how a full disk shows when a file is opened
+		return ClassDiskFull
 	}
 	switch code & 0xff {
 	case 19, 18, 20: // CONSTRAINT (CHECK, NOT NULL, data type, trigger), TOOBIG, MISMATCH

@@ -37,7 +37,7 @@ func TestClassTables(t *testing.T) {
 	for code, class := range map[int]Class{
 		5: ClassBusy, 517: ClassBusy, 261: ClassBusy, 6: ClassBusy, 13: ClassDiskFull, 8: ClassReadOnly, 1032: ClassReadOnly, 11: ClassCorrupt,
 		26: ClassCorrupt, 14: ClassConfig, 10: ClassUnavailable, 9: ClassCancelled, 1: ClassProgram, 19: ClassData, 275: ClassData, 1299: ClassData,
-		2067: ClassDuplicate, 1555: ClassDuplicate, 787: ClassForeignKey, 17: ClassRetryable, 99: ClassUnknown,
+		2067: ClassDuplicate, 1555: ClassDuplicate, 787: ClassForeignKey, 4874: ClassDiskFull, 4618: ClassUnavailable, 17: ClassRetryable, 99: ClassUnknown,
 	} {
 		require.Equal(t, class, sqliteClass(code), "%d", code)
 	}

@@ -130,6 +130,11 @@ func openError(t target, err error) error {
 	switch ClassOf(err) {
 	case ClassUnavailable:
 		e.Hint = "is the server running, and is the host, port or socket right?"
+		if t.kind == SQLite {
+			e.Hint = "the system could not read or write the file: look at the disk, and at the limits of this process"
+		}
+	case ClassDiskFull:
+		e.Hint = "make room on its disk"
 	case ClassConfig:
 		e.Code = dag.ErrInvalid
 		e.Hint = "check the user, the password, the database's name and the user's rights"
