@@ -82,7 +82,9 @@ type SchedulePass struct {
 
 // ScheduleReport says what one scheduling pass did.
 type ScheduleReport struct {
-	// Runs that were looked at, with the decision that was applied.
+	// Looked counts the runs that needed a look: also those that have to wait.
+	Looked int
+	// Runs that were decided about, with the decision that was applied.
 	Runs []ScheduledRun
 	// Queued counts instances that became queued.
 	Queued int

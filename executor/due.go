@@ -37,7 +37,7 @@ func (s *Scheduler) createDueRuns(ctx context.Context, now time.Time) (int, erro
 	moved := 0
 	for part := range slices.Chunk(rows, dueBatch) {
 		if moved > 0 {
-			if _, _, err := s.advance(ctx); err != nil {
+			if _, err := s.advance(ctx); err != nil {
 				return moved, err
 			}
 		}

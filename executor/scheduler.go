@@ -28,7 +28,8 @@ type SchedulerOptions struct {
 	// Poll is the longest wait between looks when nobody wakes the scheduler and
 	// nothing is known to be due; default 1 s.
 	Poll time.Duration
-	// RunsPerPass bounds how many runs one transaction looks at; default 50.
+	// RunsPerPass is how many runs one transaction looks at; more while there are
+	// more than that and it is quick. Default 50.
 	RunsPerPass int
 	// MaxMapLength is the most instances of one mapped task; default 1024.
 	MaxMapLength int
@@ -110,6 +111,7 @@ type Scheduler struct {
 	asOf    time.Time // the database's time then
 	skipped bool      // the last pass did not look
 	moved   bool      // the last pass had runs to look at
+	limit   int       // how many runs the next pass looks at
 	steady  time.Time // the end of the last pass
 	failed  time.Time // when the state database last failed a pass, or hung in it
 }
@@ -197,21 +199,25 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
-	runs, expanded, err := s.advance(ctx)
+	more, err := s.advance(ctx)
 	away = err != nil && !errors.Is(err, errExpansion) // a run that cannot be expanded says nothing about the database
-	return busy || expanded || reaped > 0 || runs >= s.o.RunsPerPass, err
+	return busy || more || reaped > 0, err
 }
 
 // advance looks at the runs that changed, queues what is ready and expands what
-// is to be expanded.
-func (s *Scheduler) advance(ctx context.Context) (runs int, expanded bool, err error) {
+// is to be expanded. It tells whether there may be more to do at once.
+func (s *Scheduler) advance(ctx context.Context) (more bool, err error) {
 	began := s.o.Clock.Now()
-	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.o.RunsPerPass, OnlyRun: s.o.OnlyRun}, s.decide)
+	s.limit = max(s.limit, s.o.RunsPerPass)
+	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.limit, OnlyRun: s.o.OnlyRun}, s.decide)
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
 	crashpoint.Point("scheduler: between pass and expansion")
-	s.o.OnPass(s.o.Clock.Now().Sub(began), report)
+	took := s.o.Clock.Now().Sub(began)
+	s.o.OnPass(took, report)
+	more = report.Looked >= s.limit
+	s.limit = nextLimit(s.limit, s.o.RunsPerPass, more, took)
 	s.moved = s.moved || len(report.Runs) > 0
 	if report.Left || report.TakenBack > 0 { // DAGs may have another run now
 		s.looked = time.Time{}
@@ -221,8 +227,26 @@ func (s *Scheduler) advance(ctx context.Context) (runs int, expanded bool, err e
 		s.o.WorkerWake.Signal()
 	}
 	s.warn(report.NeverFit)
-	expanded, err = s.expandAll(ctx, report.Runs)
-	return len(report.Runs), expanded, err
+	expanded, err := s.expandAll(ctx, report.Runs)
+	return more || expanded, err
+}
+
+// quickPass is what a pass may take for the next to look at twice as many runs.
+const quickPass = 15 * time.Millisecond
+
+// nextLimit is how many runs the next pass looks at. What a transaction costs
+// whatever is in it is shared by many then, and still what came first does not
+// wait for the last, and workers get their turns.
+func nextLimit(limit, usual int, more bool, took time.Duration) int {
+	switch {
+	case !more:
+		return usual
+	case took <= quickPass:
+		return min(2*limit, 16*usual)
+	case took > 3*quickPass:
+		return max(limit/2, usual)
+	}
+	return limit
 }
 
 // noteOutage remembers a pass that the state database failed, or before whose

@@ -182,12 +182,15 @@ func (h *contest) Pop() any {
 // give them their turns: a part of its SET, and which rows it is about, each
 // with its arguments. The list is in the order of the ids. Instances that were
 // made together mostly have their turns in that order, too: a sum does for them.
+// The first ones of many DAGs mostly have the same turn.
 func (t *tx) byTurn(list []candidate, from dag.State) (set string, setArgs []any, which string, whichArgs []any) {
 	ids := make([]int64, len(list))
 	type stretch struct{ last, offset int64 } // of ids in the order of their turns
 	var parts []stretch
+	same := true
 	for i, c := range list {
 		ids[i] = c.ID
+		same = same && c.turn == list[0].turn
 		if n := len(parts); n > 0 && parts[n-1].offset == c.turn-c.ID {
 			parts[n-1].last = c.ID
 		} else {
@@ -200,6 +203,8 @@ func (t *tx) byTurn(list []candidate, from dag.State) (set string, setArgs []any
 	switch {
 	case !list[0].arrives: // nor do the others: they come from the same state
 		return "", nil, which, whichArgs
+	case same:
+		return ", turn = ?", []any{list[0].turn}, which, whichArgs
 	case len(parts) == 1:
 		return ", turn = id + ?", []any{parts[0].offset}, which, whichArgs
 	case t.s.db.IsSQLite(): // one text for any ids, see among

@@ -86,9 +86,9 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
 			return err
 		}
-		found := len(runs)
+		report.Looked = len(runs)
 		runs = slices.DeleteFunc(runs, func(r *passRun) bool { return r.gone })
-		report.TakenBack = found - len(runs)
+		report.TakenBack = report.Looked - len(runs)
 		if err := t.loadRuns(ctx, runs); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		}
 		return nil
 	})
-	s.idle.passes.Store(err == nil && len(report.Runs)+report.TakenBack == 0 && report.Queued == 0)
+	s.idle.passes.Store(err == nil && report.Looked == 0 && report.Queued == 0)
 	return report, err
 }
 

@@ -227,9 +227,21 @@ func testNextWake(t *testing.T, b *bundle) {
 	ids, err := b.s.SyncDAGs(ctx, []dag.DAGUpdate{{DAG: d, Next: plan}})
 	require.NoError(t, err)
 	require.Equal(t, start.Add(time.Hour), wake())
+	for _, c := range []struct{ later, want time.Time }{
+		{start, start.Add(time.Hour - time.Minute)},
+		{start.Add(time.Hour - time.Minute), time.Time{}}, // it was there to be made
+		{start.Add(2 * time.Hour), time.Time{}},
+	} {
+		at, err := b.s.NextWake(ctx, c.later, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, c.want, at)
+	}
 	_, err = b.s.CreateRuns(ctx, []dag.NewRun{b.newRun(d, ids[0], "r")})
 	require.NoError(t, err)
 	require.Equal(t, start, wake(), "the new run")
+	at, err := b.s.NextWake(ctx, start, 0)
+	require.NoError(t, err)
+	require.Zero(t, at, "that was looked at, and hides nothing")
 	b.pass()
 	require.Zero(t, wake(), "the DAG has no room for its next run, and its task waits for a worker")
 	rows, err := b.s.DueDAGs(ctx, b.clock.Now(), 10)

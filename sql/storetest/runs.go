@@ -232,7 +232,9 @@ func testRunLimits(t *testing.T, b *bundle) {
 	made, err := b.s.CreateRuns(ctx, append(runs, later))
 	require.NoError(t, err)
 	state := func(i int) dag.RunState { return b.run(made[i].Run).State }
-	b.pass()
+	report := b.pass()
+	require.Len(t, report.Runs, 2)
+	require.Equal(t, 4, report.Looked, "also those that have to wait: behind them others may be due")
 	require.Equal(t, []dag.RunState{dag.RunRunning, dag.RunRunning, dag.RunQueued, dag.RunQueued, dag.RunQueued},
 		[]dag.RunState{state(0), state(1), state(2), state(3), state(4)})
 	require.Empty(t, b.pass().Runs)
