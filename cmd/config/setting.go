@@ -59,7 +59,7 @@ func slots(c *Config) []slot {
 		s("database", "dsn", (*dsn)(&c.Database), "The state database: sqlite:///path or mysql://user:pass@host:3306/db."),
 		s("scheduler", "interval", span(&c.Scheduler.Interval), "The longest time between two scheduling passes."),
 		s("scheduler", "dags_interval", span(&c.Scheduler.DagsInterval), "The time between two looks through the DAGs folder, besides the file system's notices."),
-		s("scheduler", "runs_per_pass", count(&c.Scheduler.RunsPerPass), "How many runs one transaction looks at."),
+		s("scheduler", "runs_per_pass", count(&c.Scheduler.RunsPerPass), "How many runs one transaction looks at; up to 16 times as many while more wait and it is quick."),
 		s("worker", "concurrency", count(&c.Worker.Concurrency), "How many tasks run at once in one process."),
 		s("worker", "queues", (*list)(&c.Worker.Queues), "The queues to take work from, with commas; empty for all."),
 		s("worker", "poll_interval", span(&c.Worker.PollInterval), "The longest time between two questions for work."),

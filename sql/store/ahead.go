@@ -15,12 +15,13 @@ import (
 // goes, and the DAG's plan is what it was before.
 
 // isAhead is the condition for runs that were made ahead of their time and have
-// not started: queued before they were due. One that was cleared has started once.
-const isAhead = "run_type = 'scheduled' AND state = 'queued' AND start_date IS NULL AND clear_number = 0 AND queued_at < run_after"
+// not started: queued before they were due. One that was cleared, or is replayed,
+// has started once.
+const isAhead = "run_type = 'scheduled' AND state = 'queued' AND start_date IS NULL AND clear_number = 0 AND is_replay = 0 AND queued_at < run_after"
 
 // madeAhead is isAhead of a run that was read.
 func madeAhead(r *dag.Run) bool {
-	return r.Type == dag.RunScheduled && r.State == dag.RunQueued && r.StartDate == nil && r.ClearNumber == 0 &&
+	return r.Type == dag.RunScheduled && r.State == dag.RunQueued && r.StartDate == nil && r.ClearNumber == 0 && !r.IsReplay &&
 		r.QueuedAt != nil && r.QueuedAt.Before(r.RunAfter)
 }
 
@@ -37,7 +38,7 @@ func (t *tx) takeBackOf(ctx context.Context, dagIDs []string) error {
 		for i := range rows {
 			runs[i] = rows[i].model()
 		}
-		if err := t.takeBack(ctx, runs); err != nil {
+		if _, err := t.takeBack(ctx, runs); err != nil {
 			return err
 		}
 	}
@@ -45,19 +46,28 @@ func (t *tx) takeBackOf(ctx context.Context, dagIDs []string) error {
 }
 
 // takeBack takes back runs that were made ahead, which are locked, and puts each
-// DAG's plan back to the earliest of its own.
-func (t *tx) takeBack(ctx context.Context, runs []dag.Run) error {
+// DAG's plan back to the earliest of its own. A run in which anything has begun is
+// no plan, whatever its row says: that stays. It gives the ids of those that went.
+func (t *tx) takeBack(ctx context.Context, runs []dag.Run) ([]int64, error) {
 	if len(runs) == 0 {
-		return nil
+		return nil, nil
 	}
 	ids := make([]int64, len(runs))
 	for i := range runs {
 		ids[i] = runs[i].ID
 	}
 	in, args := t.s.among(ids)
+	var begun []int64
+	if err := t.SelectContext(ctx, &begun, "SELECT dag_run_id FROM task_instance WHERE dag_run_id IN "+in+" AND (state <> 'none' OR fence > 0)", args...); err != nil {
+		return nil, err
+	}
+	if len(begun) > 0 {
+		runs = slices.DeleteFunc(runs, func(r dag.Run) bool { return slices.Contains(begun, r.ID) })
+		return t.takeBack(ctx, runs)
+	}
 	for _, q := range []string{"DELETE FROM task_instance WHERE dag_run_id IN ", "DELETE FROM dag_run WHERE id IN "} {
 		if _, err := t.exec(ctx, q+in, args...); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i := range runs {
@@ -65,10 +75,10 @@ func (t *tx) takeBack(ctx context.Context, runs []dag.Run) error {
 		due := dialect.Stamp(r.RunAfter)
 		if _, err := t.exec(ctx, `UPDATE dag SET next_logical_date = ?, next_interval_start = ?, next_interval_end = ?, next_run_after = ?, updated_at = ?
  WHERE dag_id = ? AND (next_run_after IS NULL OR next_run_after > ?)`, dialect.StampPtr(r.LogicalDate), dialect.StampPtr(r.DataIntervalStart), dialect.StampPtr(r.DataIntervalEnd), due, t.at, r.DagID, due); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return ids, nil
 }
 
 // giveWay takes a run back that was made ahead and is not due, for one that
@@ -77,7 +87,8 @@ func (t *tx) giveWay(ctx context.Context, run dag.Run) (bool, error) {
 	if !madeAhead(&run) || !run.RunAfter.After(t.now) {
 		return false, nil
 	}
-	return true, t.takeBack(ctx, []dag.Run{run})
+	gone, err := t.takeBack(ctx, []dag.Run{run})
+	return len(gone) > 0, err
 }
 
 // superseded finds, among runs that may start now, those that were made ahead of

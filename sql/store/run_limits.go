@@ -66,7 +66,8 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 		k := kindOf(&r.run, backfills)
 		if !anyway && madeAhead(&r.run) && (room[k] <= 0 || late[r.run.ID]) {
 			// The schedule would not make it now.
-			r.gone = true
+			at := t.now.Add(putOff)
+			r.wait, r.look = true, &at
 			back = append(back, r.run)
 			continue
 		}
@@ -79,7 +80,11 @@ func (t *tx) startRuns(ctx context.Context, runs []*passRun, anyway bool) error 
 		r.started = true
 		r.run.State, r.run.StartDate = dag.RunRunning, &at
 	}
-	return t.takeBack(ctx, back)
+	gone, err := t.takeBack(ctx, back)
+	for _, r := range queued {
+		r.gone = slices.Contains(gone, r.run.ID)
+	}
+	return err
 }
 
 // turns tells which runs of backfills may start: the first of each in its own

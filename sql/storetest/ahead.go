@@ -163,6 +163,33 @@ func testAheadTakenBack(t *testing.T, b *bundle) {
 	b.sound()
 }
 
+// testAheadKeepsHistory: a clock that was set back makes runs that have begun
+// look as if they had been made ahead.
+func testAheadKeepsHistory(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	d := oneDAG("d", "a")
+	run := b.ahead(d)[0]
+	b.clock.Set(run.RunAfter)
+	b.finish(func(dag.Claim) dag.State { return dag.StateSuccess })
+	ended := b.run(run)
+	require.Equal(t, dag.RunSuccess, ended.State)
+	b.clock.Advance(-time.Hour)
+	for _, requeue := range []string{
+		"UPDATE dag_run SET state = 'queued', queued_at = ?, start_date = NULL, end_date = NULL, clear_number = 1, is_replay = 0",
+		"UPDATE dag_run SET state = 'queued', queued_at = ?, start_date = NULL, end_date = NULL, clear_number = 0, is_replay = 1",
+		"UPDATE dag_run SET state = 'queued', queued_at = ?, start_date = NULL, end_date = NULL, clear_number = 0, is_replay = 0",
+	} {
+		b.raw(requeue, b.clock.Now().Format("2006-01-02 15:04:05.000000"))
+		for _, paused := range []bool{true, false} {
+			_, err := b.s.SetPaused(ctx, "d", paused)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, b.count("SELECT COUNT(*) FROM task_instance WHERE state = 'success'"))
+		require.Equal(t, 1, b.count("SELECT COUNT(*) FROM dag_run"))
+		require.Equal(t, planFor(2), b.next("d"))
+	}
+}
+
 func testAheadWithoutRoom(t *testing.T, b *bundle) {
 	ctx := t.Context()
 	d := oneDAG("d", "a")
