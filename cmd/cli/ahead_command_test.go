@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -50,6 +51,6 @@ func TestARunMadeAhead(t *testing.T) {
 	h.ok("dags", "pause", "hello")
 	require.Empty(t, h.list("dags", "list-runs", "hello"))
 	require.Equal(t, []any{"2026-01-01T02:00:00Z"}, column(h.list("dags", "next-execution", "hello"), "logical_date"))
-	require.Contains(t, h.list("dags", "list")[0]["next_run"], "2026-01-01T02:00:00")
+	require.Contains(t, fmt.Sprint(h.list("dags", "list")[0]["next_run"]), "run_after:2026-01-01T02:00:00Z")
 	h.ok("db", "check")
 }
