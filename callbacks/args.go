@@ -7,17 +7,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // Args are a receiver's rendered arguments. Its methods say what is wrong with
 // one as a permanent failure: the DAG's file has to be mended.
 type Args map[string]any
 
-// Check refuses arguments that are not in the list.
-func (a Args) Check(known ...string) error {
-	var unknown []string
+// Check refuses arguments that a notifier's spec does not have. The loader of
+// the files does, too; an event may be older than that.
+func (a Args) Check(spec dag.OperatorSpec) error {
+	var unknown, known []string
+	for i := range spec.Fields {
+		known = append(known, spec.Fields[i].Name)
+	}
 	for k := range a {
-		if !slices.Contains(known, k) {
+		if !slices.Contains(known, k) && !slices.Contains(spec.Ignored, k) {
 			unknown = append(unknown, k)
 		}
 	}
@@ -65,7 +71,7 @@ func (a Args) Texts(key string) (map[string]string, error) {
 }
 
 // Duration is a time limit: a number of seconds, or a text like "1m30s". It
-// must be above 0 and at most the limit, which stands in for a missing one.
+// must be above 0. The limit stands in for a missing one and for a longer one.
 func (a Args) Duration(key string, limit time.Duration) (time.Duration, error) {
 	var d time.Duration
 	var err error
@@ -89,10 +95,10 @@ func (a Args) Duration(key string, limit time.Duration) (time.Duration, error) {
 	default:
 		err = fmt.Errorf("it is a %T", v)
 	}
-	if err != nil || d <= 0 || d > limit {
-		return 0, Permanent(fmt.Errorf("%s: %v is no time above 0 and up to %s", key, a[key], limit))
+	if err != nil || d <= 0 {
+		return 0, Permanent(fmt.Errorf("%s: %v is no time above 0", key, a[key]))
 	}
-	return d, nil
+	return min(d, limit), nil
 }
 
 // seconds turns a number of seconds into a duration; what does not fit is

@@ -3,6 +3,8 @@ package callbacks
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/render"
@@ -51,6 +53,11 @@ func Templates(settings Settings, clock dag.Clock) RenderFunc {
 			return out, nil
 		}
 	}
+}
+
+// TemplateNames are the names that templates of callbacks have besides Airflow's.
+func TemplateNames() []string {
+	return slices.Sorted(maps.Keys(templateInput(dag.EventContext{}).Extra))
 }
 
 // templateInput is what an event knows of its DAG, run and task instance.

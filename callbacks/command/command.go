@@ -58,9 +58,22 @@ func harmless(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "command",
+		Fields: []dag.Field{
+			{Name: "command", Type: dag.FieldString, Required: true},
+			{Name: "env", Type: dag.FieldMap},
+			{Name: "cwd", Type: dag.FieldString},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+	}
+}
+
 // Notify implements callbacks.Notifier: exit 0 is a delivery.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("command", "env", "cwd", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	line, err := d.Args.Text("command")

@@ -37,11 +37,40 @@ func New() *Notifier { return &Notifier{} }
 // Name implements callbacks.Notifier.
 func (*Notifier) Name() string { return "email" }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "email",
+		Fields: []dag.Field{
+			{Name: "to", Type: dag.FieldStringList},
+			{Name: "cc", Type: dag.FieldStringList},
+			{Name: "bcc", Type: dag.FieldStringList},
+			{Name: "subject", Type: dag.FieldString},
+			{Name: "text", Type: dag.FieldString},
+			{Name: "html_content", Type: dag.FieldString},
+			{Name: "from_email", Type: dag.FieldString},
+			{Name: "conn_id", Type: dag.FieldString},
+			{Name: "smtp_conn_id", Type: dag.FieldString},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+		// Keys of Airflow's notifier that do nothing here.
+		Ignored: []string{"files", "mime_subtype", "mime_charset", "custom_headers", "auth_type", "template"},
+		Validate: func(args map[string]any) []dag.Problem {
+			for _, key := range []string{"to", "cc", "bcc"} {
+				if args[key] != nil {
+					return nil
+				}
+			}
+			return []dag.Problem{{Severity: dag.SeverityError, Code: "missing-key", Message: "to is missing: give one address or a list", Path: "to"}}
+		},
+	}
+}
+
 // Notify implements callbacks.Notifier: one message, delivered when the server
 // has taken it. Its Message-ID is made from the event's key, so that a message
 // that comes twice can be told.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("to", "cc", "bcc", "subject", "text", "html_content", "from_email", "conn_id", "smtp_conn_id", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	timeout, err := d.Args.Duration("timeout", limit)

@@ -21,10 +21,21 @@ func New(log *slog.Logger) *Notifier { return &Notifier{log: log} }
 // Name implements callbacks.Notifier.
 func (*Notifier) Name() string { return "log" }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "log",
+		Fields: []dag.Field{
+			{Name: "message", Type: dag.FieldString},
+			{Name: "level", Type: dag.FieldString, Enum: []string{"debug", "info", "warn", "warning", "error"}},
+		},
+	}
+}
+
 // Notify implements callbacks.Notifier: one line, at the level that the
 // arguments or the kind of event give.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("message", "level"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	message, err := d.Args.Text("message")

@@ -62,11 +62,33 @@ type payload struct {
 	Details   json.RawMessage `json:"custom_details,omitempty"`
 }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "pagerduty",
+		Fields: []dag.Field{
+			{Name: "conn_id", Type: dag.FieldString},
+			{Name: "pagerduty_events_conn_id", Type: dag.FieldString},
+			{Name: "action", Type: dag.FieldString, Enum: []string{"trigger", "acknowledge", "resolve"}},
+			{Name: "severity", Type: dag.FieldString, Enum: []string{"critical", "error", "warning", "info"}},
+			{Name: "summary", Type: dag.FieldString},
+			{Name: "source", Type: dag.FieldString},
+			{Name: "dedup_key", Type: dag.FieldString},
+			{Name: "component", Type: dag.FieldString},
+			{Name: "group", Type: dag.FieldString},
+			{Name: "class", Type: dag.FieldString},
+			{Name: "custom_details", Type: dag.FieldAny},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+		// Keys of Airflow's notifier that do nothing here.
+		Ignored: []string{"integration_key", "class_type", "images", "links"},
+	}
+}
+
 // Notify implements callbacks.Notifier. The connection's password is the
 // integration (routing) key.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("conn_id", "pagerduty_events_conn_id", "action", "severity", "summary", "source", "dedup_key",
-		"component", "group", "class", "custom_details", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	timeout, err := d.Args.Duration("timeout", post.Limit)

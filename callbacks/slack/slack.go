@@ -41,11 +41,29 @@ func New() *Notifier { return &Notifier{client: post.NewClient()} }
 // Name implements callbacks.Notifier.
 func (*Notifier) Name() string { return "slack" }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "slack",
+		Fields: []dag.Field{
+			{Name: "conn_id", Type: dag.FieldString},
+			{Name: "slack_webhook_conn_id", Type: dag.FieldString},
+			{Name: "slack_conn_id", Type: dag.FieldString},
+			{Name: "text", Type: dag.FieldString},
+			{Name: "channel", Type: dag.FieldString},
+			{Name: "blocks", Type: dag.FieldAny},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+		// Keys of Airflow's notifier that do nothing here.
+		Ignored: []string{"username", "icon_url", "icon_emoji", "attachments", "retry_handlers", "base_url", "proxy", "thread_ts", "unfurl_links", "unfurl_media"},
+	}
+}
+
 // Notify implements callbacks.Notifier. The connection's password decides the
 // way: a token (xoxb-...) calls chat.postMessage as a bot, anything else is the
 // secret part of an incoming webhook's address, or the whole of it.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("conn_id", "slack_webhook_conn_id", "slack_conn_id", "text", "channel", "blocks", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	timeout, err := d.Args.Duration("timeout", post.Limit)

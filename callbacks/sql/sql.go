@@ -39,9 +39,22 @@ func (*Notifier) TemplateContext(c dag.EventContext) dag.EventContext {
 	return c
 }
 
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "sql",
+		Fields: []dag.Field{
+			{Name: "conn_id", Type: dag.FieldString, Required: true},
+			{Name: "sql", Type: dag.FieldString, Required: true},
+			{Name: "parameters", Type: dag.FieldMap},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+	}
+}
+
 // Notify implements callbacks.Notifier.
 func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
-	if err := d.Args.Check("conn_id", "sql", "parameters", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return err
 	}
 	timeout, err := d.Args.Duration("timeout", limit)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/callbacks/post"
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/render"
 )
 
 // Headers of a request.
@@ -33,6 +35,28 @@ func New() *Notifier { return &Notifier{client: post.NewClient()} }
 
 // Name implements callbacks.Notifier.
 func (*Notifier) Name() string { return "webhook" }
+
+// Spec describes the arguments.
+func Spec() dag.OperatorSpec {
+	return dag.OperatorSpec{
+		Name: "webhook",
+		Fields: []dag.Field{
+			{Name: "url", Type: dag.FieldString, Required: true},
+			{Name: "secret_conn_id", Type: dag.FieldString},
+			{Name: "headers", Type: dag.FieldMap},
+			{Name: "timeout", Type: dag.FieldDuration},
+		},
+		Validate: func(args map[string]any) []dag.Problem {
+			text, _ := args["url"].(string)
+			if _, err := post.URL(text, "url"); err == nil || render.IsTemplate(text) {
+				return nil
+			}
+			return []dag.Problem{{Severity: dag.SeverityError, Code: "bad-value", Message: "url is not an http:// or https:// URL with a host", Path: "url"}}
+		},
+		// Keys of Airflow's notifier that do nothing here.
+		Ignored: []string{"http_conn_id", "method", "data", "json", "endpoint", "extra_options"},
+	}
+}
 
 // Notify implements callbacks.Notifier. Any 2xx answer is a delivery; 408, 425,
 // 429, 5xx and trouble on the way are repeated, other answers are final.
@@ -54,7 +78,7 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 
 // request builds the POST without its signature.
 func request(ctx context.Context, d callbacks.Delivery) (*http.Request, error) {
-	if err := d.Args.Check("url", "secret_conn_id", "headers", "timeout"); err != nil {
+	if err := d.Args.Check(Spec()); err != nil {
 		return nil, err
 	}
 	text, err := d.Args.Text("url")

@@ -166,17 +166,8 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, onRepea
 // LoadOptions is how DAG files are read with these settings.
 func LoadOptions(cfg config.Config, ops *operator.Registry, lookupEnv func(string) (string, bool), clock dag.Clock) load.Options {
 	return load.Options{
-		Specs: ops.Specs(), Callbacks: CallbackNames(), CallbackArgs: callbackArgs(), LookupEnv: lookupEnv,
+		Specs: ops.Specs(), Callbacks: CallbackNames(), CallbackSpecs: callbackSpecs(), CallbackNames: callbacks.TemplateNames(), LookupEnv: lookupEnv,
 		DefaultTimezone: cfg.DefaultTimezone, MaxMapLength: cfg.MaxMapLength, Now: clock.Now,
-	}
-}
-
-// callbackArgs are the arguments of each notifier, as its page lists them.
-func callbackArgs() map[string]map[string]dag.FieldType {
-	return map[string]map[string]dag.FieldType{
-		"webhook": {"url": dag.FieldString, "secret_conn_id": dag.FieldString, "headers": dag.FieldMap, "timeout": dag.FieldDuration},
-		"command": {"command": dag.FieldString, "env": dag.FieldMap, "cwd": dag.FieldString, "timeout": dag.FieldDuration},
-		"log":     {"message": dag.FieldString, "level": dag.FieldString},
 	}
 }
 

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/callbacks/command"
@@ -17,8 +19,17 @@ import (
 )
 
 // CallbackNames lists the notifiers that DAG files may name, sorted.
-func CallbackNames() []string {
-	return []string{"command", "email", "log", "pagerduty", "slack", "sql", "webhook"}
+func CallbackNames() []string { return slices.Sorted(maps.Keys(callbackSpecs())) }
+
+// callbackSpecs are the arguments of each notifier.
+func callbackSpecs() map[string]dag.OperatorSpec {
+	out := map[string]dag.OperatorSpec{}
+	for _, s := range []dag.OperatorSpec{
+		command.Spec(), email.Spec(), logcallback.Spec(), pagerduty.Spec(), slack.Spec(), sqlcallback.Spec(), webhook.Spec(),
+	} {
+		out[s.Name] = s
+	}
+	return out
 }
 
 // notifiers are the receivers of callback events; log is where the log

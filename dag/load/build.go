@@ -156,6 +156,8 @@ type builder struct {
 	// groupIDs has the full ids.
 	groupIDs map[string]*groupDraft
 	edges    int
+	// tried are the templates of callbacks that were tried, with what was found.
+	tried map[string]error
 }
 
 func (b *builder) build(id string) *dag.DAG {

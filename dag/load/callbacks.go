@@ -1,30 +1,31 @@
 package load
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/render"
 )
 
 // dagCallbacks reads the receivers of the DAG's own events.
 func (b *builder) dagCallbacks() dag.Callbacks {
 	find := func(key string) (*node, string) { return b.val(key) }
 	return dag.Callbacks{
-		OnSuccess: b.readCallbacks("on_success_callback", find),
-		OnFailure: b.readCallbacks("on_failure_callback", find),
+		OnSuccess: b.readCallbacks("on_success_callback", find, b.eventTemplate(nil)),
+		OnFailure: b.readCallbacks("on_failure_callback", find, b.eventTemplate(nil)),
 	}
 }
 
 // taskCallbacks reads the receivers of a task's events, its own or inherited.
 func (b *builder) taskCallbacks(t *taskDraft) dag.Callbacks {
+	try := b.eventTemplate(t)
 	c := dag.Callbacks{
-		OnExecute: b.readCallbacks("on_execute_callback", t.val),
-		OnSuccess: b.readCallbacks("on_success_callback", t.val),
-		OnFailure: b.readCallbacks("on_failure_callback", t.val),
-		OnRetry:   b.readCallbacks("on_retry_callback", t.val),
-		OnSkipped: b.readCallbacks("on_skipped_callback", t.val),
+		OnExecute: b.readCallbacks("on_execute_callback", t.val, try),
+		OnSuccess: b.readCallbacks("on_success_callback", t.val, try),
+		OnFailure: b.readCallbacks("on_failure_callback", t.val, try),
+		OnRetry:   b.readCallbacks("on_retry_callback", t.val, try),
+		OnSkipped: b.readCallbacks("on_skipped_callback", t.val, try),
 	}
 	b.addEmails(t, &c)
 	return c
@@ -74,15 +75,38 @@ func (b *builder) addEmails(t *taskDraft, c *dag.Callbacks) {
 	}
 }
 
-// readCallbacks reads one key in all its forms.
-func (b *builder) readCallbacks(key string, find func(string) (*node, string)) []dag.Callback {
+// eventTemplate tries the templates of a task's callbacks, or of the DAG's where
+// t is nil. Most are inherited: each is tried once.
+func (b *builder) eventTemplate(t *taskDraft) func(text string) (dag.Problem, bool) {
+	return func(text string) (dag.Problem, bool) {
+		if t == nil {
+			return b.template(render.CheckEvent(text, b.d, nil, b.opts.CallbackNames), false)
+		}
+		if len(t.task.Params) > 0 {
+			return b.template(render.CheckEvent(text, b.d, &t.task, b.opts.CallbackNames), t.group != nil)
+		}
+		err, known := b.tried[text]
+		if !known {
+			if b.tried == nil {
+				b.tried = map[string]error{}
+			}
+			err = render.CheckEvent(text, b.d, &t.task, b.opts.CallbackNames)
+			b.tried[text] = err
+		}
+		return b.template(err, t.group != nil)
+	}
+}
+
+// readCallbacks reads one key in all its forms. try tries a template, nil for
+// where nothing is known of what it will see.
+func (b *builder) readCallbacks(key string, find func(string) (*node, string), try func(string) (dag.Problem, bool)) []dag.Callback {
 	var out []dag.Callback
 	if n, path := find(key); n != nil {
 		if n.kind != listNode {
-			out = b.appendCallback(out, n, path)
+			out = b.appendCallback(out, n, path, try)
 		} else {
 			for i, item := range n.items {
-				out = b.appendCallback(out, item, index(path, i))
+				out = b.appendCallback(out, item, index(path, i), try)
 			}
 		}
 	}
@@ -98,7 +122,7 @@ func (b *builder) readCallbacks(key string, find func(string) (*node, string)) [
 }
 
 // appendCallback reads one receiver: a name, or a mapping with its arguments.
-func (b *builder) appendCallback(out []dag.Callback, n *node, path string) []dag.Callback {
+func (b *builder) appendCallback(out []dag.Callback, n *node, path string, try func(string) (dag.Problem, bool)) []dag.Callback {
 	name := n
 	if n.kind == mapNode {
 		if name = n.get("callback"); name.null() {
@@ -118,53 +142,81 @@ func (b *builder) appendCallback(out []dag.Callback, n *node, path string) []dag
 	if short == "" {
 		return out
 	}
+	args, ok := b.callbackArgs(short, n, path)
+	if !ok {
+		return out
+	}
+	if try != nil {
+		eachText(args, path, func(p, text string) {
+			if problem, bad := try(text); bad {
+				b.addAt(problem, n, path, p)
+			}
+		})
+	}
 	cb := dag.Callback{Name: short}
-	if n.kind == mapNode {
-		args := map[string]any{}
-		ok := true
-		for _, f := range n.without("callback").fields {
-			v, good := b.rep.any(f.val, join(path, f.name))
-			ok = ok && good && b.checkCallbackArg(short, f, path)
-			args[f.name] = v
-		}
-		if !ok {
-			return out
-		}
-		if len(args) > 0 {
-			cb.Args = args
-		}
+	if len(args) > 0 {
+		cb.Args = args
 	}
 	return append(out, cb)
 }
 
-// checkCallbackArg reports an argument that its notifier does not know, or cannot
-// read: a mistake that would otherwise show when somebody is to be told.
-func (b *builder) checkCallbackArg(short string, f field, path string) bool {
-	known := b.opts.CallbackArgs[short]
-	if known == nil {
-		return true
+// callbackArgs reads a receiver's arguments. A mistake in one would otherwise
+// show when somebody is to be told.
+func (b *builder) callbackArgs(short string, n *node, path string) (map[string]any, bool) {
+	spec, described := b.opts.CallbackSpecs[short]
+	args, ok := map[string]any{}, true
+	if n.kind == mapNode {
+		for _, f := range n.without("callback").fields {
+			p := join(path, f.name)
+			field := specFieldOf(&spec, f.name)
+			var v any
+			good := true
+			switch {
+			case !described, field != nil && field.Type == dag.FieldAny:
+				v, good = b.rep.any(f.val, p)
+			case field == nil && slices.Contains(spec.Ignored, f.name):
+				b.rep.warn(f.key, p, codeIgnoredKey, "Airlock does not act on "+f.name+" of the callback "+short, "")
+				continue
+			case field == nil:
+				b.rep.err(f.key, p, codeUnknownKey, quote(f.name)+" is not an argument of the callback "+short, b.rep.didYouMean(f.name, fieldNames(spec.Fields)))
+				good = false
+			case f.val.null():
+				continue
+			default:
+				v, good = b.rep.arg(f.val, p, field, true)
+				if field.Type == dag.FieldDuration && good && v == 0.0 {
+					b.rep.err(f.val, p, codeBadDuration, f.name+" must be above 0", "")
+					good = false
+				}
+			}
+			ok = ok && good
+			args[f.name] = v
+		}
 	}
-	path = join(path, f.name)
-	kind, there := known[f.name]
-	if !there {
-		names := slices.Sorted(maps.Keys(known))
-		b.rep.err(f.key, path, codeUnknownKey, quote(f.name)+" is not an argument of the callback "+short, b.rep.didYouMean(f.name, names))
-		return false
+	for i := range spec.Fields {
+		if f := &spec.Fields[i]; f.Required && ok && (args[f.Name] == nil || args[f.Name] == "") {
+			b.rep.err(n, path, codeMissingKey, f.Name+" is missing: the callback "+short+" needs it", "")
+			ok = false
+		}
 	}
-	switch {
-	case f.val.null() || f.val.kind == scalarNode && templated(f.val.text):
-		return true
-	case kind == dag.FieldDuration:
-		_, ok := b.rep.duration(f.val, path)
-		return ok
-	case kind == dag.FieldMap && f.val.kind != mapNode:
-		b.rep.err(f.val, path, codeWrongType, f.name+" must be a mapping, not "+describe(f.val), "")
-		return false
-	case kind == dag.FieldString && f.val.kind != scalarNode:
-		b.rep.err(f.val, path, codeWrongType, f.name+" must be a text, not "+describe(f.val), "")
-		return false
+	if ok && spec.Validate != nil {
+		for _, problem := range spec.Validate(args) {
+			ok = false
+			b.addAt(problem, n, path, join(path, problem.Path))
+		}
 	}
-	return true
+	return args, ok
+}
+
+// addAt reports a problem of a receiver at the argument that a path leads into.
+func (b *builder) addAt(p dag.Problem, n *node, path, at string) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(at, path+"."), ".")
+	name, _, _ = strings.Cut(name, "[")
+	if arg := n.get(name); arg != nil {
+		n = arg
+	}
+	p.File, p.Line, p.Column, p.Path = n.file, n.line, n.col, at
+	b.rep.add(p)
 }
 
 // callbackName finds the notifier that a text names; "" when there is none,

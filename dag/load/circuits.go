@@ -89,7 +89,7 @@ func (b *builder) readCircuit(n *node, path string) dag.CircuitPolicy {
 				return nil, ""
 			}
 			return v, join(path, key)
-		})
+		}, nil)
 	}
 	return c
 }

@@ -15,9 +15,12 @@ type Options struct {
 	// Callbacks are the short names of the notifiers that there are; when nil,
 	// every short name is taken.
 	Callbacks []string
-	// CallbackArgs are the arguments of notifiers by their short names; those of
-	// one that is not listed are taken as they are.
-	CallbackArgs map[string]map[string]dag.FieldType
+	// CallbackSpecs describe the arguments of notifiers by their short names; those
+	// of one that is not listed are taken as they are.
+	CallbackSpecs map[string]dag.OperatorSpec
+	// CallbackNames are the names that templates of callbacks have besides
+	// Airflow's.
+	CallbackNames []string
 	// LookupEnv gives the environment for $NAME in files; nil leaves all names
 	// as they are.
 	LookupEnv func(string) (string, bool)

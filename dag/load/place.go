@@ -50,7 +50,7 @@ func (b *builder) templates(t *taskDraft, args map[string]any, at dag.Place) []d
 		values := at.Literal(args, f.Name)
 		for _, p := range slices.Sorted(maps.Keys(values)) {
 			eachText(values[p], p, func(p, text string) {
-				if problem, bad := b.template(t, text); bad {
+				if problem, bad := b.template(render.Check(text, b.d, &t.task), t.group != nil); bad {
 					problem.Path = p
 					out = append(out, problem)
 				}
@@ -60,9 +60,9 @@ func (b *builder) templates(t *taskDraft, args map[string]any, at dag.Place) []d
 	return out
 }
 
-// template tries one template; bad is false where nothing can be said against it.
-func (b *builder) template(t *taskDraft, text string) (p dag.Problem, bad bool) {
-	err := render.Check(text, b.d, &t.task)
+// template tells what was found of one template, in a group or not; bad is false
+// where nothing can be said against it.
+func (b *builder) template(err error, grouped bool) (p dag.Problem, bad bool) {
 	var known *dag.Error
 	if !errors.As(err, &known) {
 		return p, false
@@ -72,7 +72,7 @@ func (b *builder) template(t *taskDraft, text string) (p dag.Problem, bad bool) 
 		// A run's conf may give it, and the values of a mapped group do.
 		p.Severity = dag.SeverityWarning
 		p.Message = fmt.Sprintf("the template fails where a run's conf does not give it: %v", known.Err)
-		return p, t.group == nil
+		return p, !grouped
 	}
 	return p, true
 }

@@ -318,16 +318,36 @@ func TestUserDefinedMacros(t *testing.T) {
 func TestArgumentsOfCallbacks(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.CallbackArgs = map[string]map[string]dag.FieldType{"command": {"command": dag.FieldString, "env": dag.FieldMap, "timeout": dag.FieldDuration}}
+	o.CallbackSpecs = map[string]dag.OperatorSpec{"command": {
+		Name: "command", Ignored: []string{"shell"},
+		Fields: []dag.Field{{Name: "command", Type: dag.FieldString, Required: true}, {Name: "env", Type: dag.FieldMap}, {Name: "timeout", Type: dag.FieldDuration}},
+		Validate: func(args map[string]any) []dag.Problem {
+			if args["command"] == "no" {
+				return []dag.Problem{{Severity: dag.SeverityError, Code: "x", Message: "not this one", Path: "command"}}
+			}
+			return nil
+		},
+	}}
+	o.CallbackNames = []string{"reason"}
 	read := func(args string) load.Result {
 		return load.Files(folderText("d:\n  on_failure_callback: {callback: command, "+args+"}\n"+small), o)
 	}
-	require.False(t, read(`command: "echo {{ reason }}", env: {A: 1}, timeout: 5s`).HasErrors())
+	res := read(`command: "echo {{ reason }} {{ ds }} {{ var.value.x }}", env: {A: 1}, timeout: PT5S, shell: zsh`)
+	require.False(t, res.HasErrors(), lines(res.Problems))
+	require.Contains(t, lines(res.Problems), "Airlock does not act on shell of the callback command")
+	require.Equal(t, map[string]any{"command": "echo {{ reason }} {{ ds }} {{ var.value.x }}", "env": map[string]any{"A": 1.0}, "timeout": 5.0},
+		res.DAGs[0].Callbacks.OnFailure[0].Args)
 	for args, want := range map[string]string{
 		"comand: x":              `"comand" is not an argument of the callback command; did you mean command?`,
-		"command: [sh, -c, x]":   "command must be a text, not a list",
+		"command: [sh, -c, x]":   "a text must stand here, not a list",
+		"env: {A: 1}":            "command is missing: the callback command needs it",
+		"command: no":            "dags.yml:2:53: error: d.on_failure_callback.command: not this one",
+		`command: "{{ reasn }}"`: `did you mean "reason"?`,
+		`command: "{{ ti }}"`:    `"ti" is not defined`,
+		`command: "{% if %}"`:    "the template fails",
 		"command: x, env: a":     "env must be a mapping",
 		"command: x, timeout: y": "is not a duration",
+		"command: x, timeout: 0": "timeout must be above 0",
 	} {
 		res := read(args)
 		require.True(t, res.HasErrors(), args)

@@ -19,7 +19,12 @@ var ErrUndeclaredParam = errors.New("nothing declares this param")
 // run's values is not looked at. It is a *dag.Error, as those of rendering are;
 // one that wraps ErrUndeclaredParam holds only for runs whose conf does not give
 // the param. No run, variable, connection or XCom is read.
-func Check(tpl string, d *dag.DAG, t *dag.Task) error {
+func Check(tpl string, d *dag.DAG, t *dag.Task) error { return CheckEvent(tpl, d, t, nil) }
+
+// CheckEvent is Check for a template that is rendered with an event of a task, or
+// with one of a run where t is nil: names are there besides, and where there is
+// no task, its own names are not.
+func CheckEvent(tpl string, d *dag.DAG, t *dag.Task, names []string) error {
 	if !IsTemplate(tpl) {
 		return nil
 	}
@@ -28,22 +33,28 @@ func Check(tpl string, d *dag.DAG, t *dag.Task) error {
 		params[name] = ""
 	}
 	maps.Copy(params, d.Params)
-	maps.Copy(params, t.Params)
+	extra := make(map[string]any, len(names))
+	for _, name := range names {
+		extra[name] = ""
+	}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	run := &dag.Run{DagID: d.ID, RunID: "check", LogicalDate: &at, DataIntervalStart: &at, DataIntervalEnd: &at, RunAfter: at}
-	key := dag.TaskInstanceKey{DagID: d.ID, RunID: run.RunID, TaskID: t.ID, MapIndex: -1}
-	_, err := New(Input{
-		DAG: d, Task: t, Run: run, TI: &dag.TaskInstance{TaskInstanceKey: key, TryNumber: 1}, Params: params,
-		PreviousSuccess: func() (*dag.Run, error) { return nil, nil },
-	}).String(tpl)
+	in := Input{DAG: d, Run: run, Params: params, Extra: extra, PreviousSuccess: func() (*dag.Run, error) { return nil, nil }}
+	if t != nil {
+		maps.Copy(params, t.Params)
+		key := dag.TaskInstanceKey{DagID: d.ID, RunID: run.RunID, TaskID: t.ID, MapIndex: -1}
+		in.Task, in.TI = t, &dag.TaskInstance{TaskInstanceKey: key, TryNumber: 1}
+	}
+	_, err := New(in).String(tpl)
 	if err == nil {
 		return nil
 	}
 	var syntax *malformed
 	var name *undefined
 	var attribute *undefinedAttribute
+	var field *missing // of an object of ours, whose fields are the same in every run
 	switch {
-	case errors.As(err, &syntax), errors.As(err, &name):
+	case errors.As(err, &syntax), errors.As(err, &name), errors.As(err, &field):
 		return err
 	case errors.As(err, &attribute) && attribute.of == "params":
 		hint := "declare it under params:"

@@ -27,6 +27,8 @@ func TestCheckFindsWhatFailsInEveryRun(t *testing.T) {
 		"{{ params.other | default('x') }}":                         "",
 		"{% for x in [1] %}{{ x }}{% endfor %}":                     "",
 		"{{ (data_interval_end - macros.timedelta(days=1)) | ds }}": "",
+		"{{ ti.log_url | default('-') }}":                           "",
+		"{{ ti.log_url }}":                                          `task_instance has no "log_url"`,
 		"{{ params.work ":                                           "line 1",
 		"{{ parms.work }}":                                          `did you mean "params"?`,
 		"{{ execution_date }}":                                      "logical_date",
@@ -46,4 +48,14 @@ func TestCheckFindsWhatFailsInEveryRun(t *testing.T) {
 		require.Contains(t, err.Error()+" "+known.Hint, want, tpl)
 		require.Equal(t, tpl == "{{ params.wrk }}" || tpl == "{{ params.nothing_like_it }}", errors.Is(err, render.ErrUndeclaredParam), tpl)
 	}
+}
+
+func TestCheckOfAnEvent(t *testing.T) {
+	t.Parallel()
+	d := &dag.DAG{ID: "films"}
+	names := []string{"exception", "reason"}
+	require.NoError(t, render.CheckEvent("{{ exception | upper }} {{ ti.task_id }}", d, &dag.Task{ID: "encode"}, names))
+	require.NoError(t, render.CheckEvent("{{ reason }} {{ dag_run.run_id }}", d, nil, names))
+	require.ErrorContains(t, render.CheckEvent("{{ ti.task_id }}", d, nil, names), `"ti" is not defined`)
+	require.ErrorContains(t, render.Check("{{ exception }}", d, &dag.Task{ID: "encode"}), `"exception" is not defined`)
 }
