@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -49,8 +50,14 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	address, err := url.Parse(o.Endpoint)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return nil, &dag.Error{
-			Code: dag.ErrInvalid, Op: "read traces.otlp_endpoint", Err: fmt.Errorf("%q is no address of a collector", o.Endpoint),
+			Code: dag.ErrInvalid, Op: "read traces.otlp_endpoint", Err: errors.New("it is no address of a collector"),
 			Hint: "write http://HOST:4318",
+		}
+	}
+	if address.User != nil { // the exporter would leave it out, and the log would show it
+		return nil, &dag.Error{
+			Code: dag.ErrInvalid, Op: "read traces.otlp_endpoint", Err: errors.New("the address has a user in it"),
+			Hint: `put what the collector asks for into OTEL_EXPORTER_OTLP_HEADERS, as in "authorization=Basic ..."`,
 		}
 	}
 	if address.Path == "" || address.Path == "/" {

@@ -141,4 +141,9 @@ func TestNoCollectorCostsNothing(t *testing.T) {
 		_, err := New(t.Context(), Options{Endpoint: wrong})
 		require.ErrorContains(t, err, "http://HOST:4318", wrong)
 	}
+	for _, address := range []string{"http://me:hunter2@collector:4318", "http://me:hunter2@:%zz"} {
+		_, err = New(t.Context(), Options{Endpoint: address})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
 }
