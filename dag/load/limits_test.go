@@ -38,6 +38,22 @@ func TestAFileOfMistakes(t *testing.T) {
 	require.Equal(t, "the file has 5000 more problems than are told here", res.Problems[0].Message)
 }
 
+// Each problem names the keys that it lies below.
+func TestMistakesBelowALongKey(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("k", 1<<20)
+	var b strings.Builder
+	b.WriteString(key + ":\n  schedule: none\n  " + key + ": 1\n  tasks:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&b, "    t%d: {operator: empty, retires: 1}\n", i)
+	}
+	size := 0
+	for _, p := range loadText(t, b.String()).Problems {
+		size += len(p.Path) + len(p.Message) + len(p.Hint)
+	}
+	require.Less(t, size, 10<<20)
+}
+
 func TestALongCycle(t *testing.T) {
 	t.Parallel()
 	const n = 3000

@@ -25,6 +25,13 @@ const (
 	maxHints    = 100_000
 )
 
+// maxPath and maxText cut the texts of a problem, in bytes: keys may be as long as
+// the file, and each problem below one repeats it.
+const (
+	maxPath = 600
+	maxText = 4000
+)
+
 type problemKey struct {
 	file      string
 	line, col int
@@ -40,6 +47,7 @@ func (r *report) add(p dag.Problem) {
 	if p.Severity == dag.SeverityError {
 		r.failed = true
 	}
+	p.Path, p.Message, p.Hint = dag.CutText(p.Path, maxPath), dag.CutText(p.Message, maxText), dag.CutText(p.Hint, maxText)
 	k := problemKey{p.File, p.Line, p.Column, p.Code, p.Message}
 	if r.seen[k] {
 		return
