@@ -19,7 +19,8 @@ const liveLetter = "status IN ('sealed', 'quarantined', 'replaying')"
 // oldRuns selects finished runs that nothing needs any more. Kept are runs
 //   - with a letter that somebody may still replay,
 //   - whose callbacks are not delivered yet,
-//   - that are the newest of their schedule: the next run is planned from it,
+//   - that are the newest of their schedule to have started: the next run is
+//     planned from it (one that was made ahead may be taken back),
 //   - that an unfinished run may look back at (depends_on_past).
 //
 // The pending callbacks are read once, not once a run: they have no index by
@@ -29,7 +30,7 @@ const oldRuns = `SELECT r.id, r.dag_id, r.run_id, (SELECT COUNT(*) FROM task_ins
  AND NOT EXISTS (SELECT 1 FROM dead_letter l WHERE l.dag_id = r.dag_id AND l.run_id = r.run_id AND l.` + liveLetter + `)
  AND (r.dag_id, r.run_id) NOT IN (SELECT e.dag_id, e.run_id FROM callback_event e WHERE e.status = 'pending')
  AND (r.run_type <> 'scheduled' OR r.logical_date IS NULL OR EXISTS
-  (SELECT 1 FROM dag_run n WHERE n.dag_id = r.dag_id AND n.run_type = 'scheduled' AND n.logical_date > r.logical_date))
+  (SELECT 1 FROM dag_run n WHERE n.dag_id = r.dag_id AND n.run_type = 'scheduled' AND n.logical_date > r.logical_date AND n.start_date IS NOT NULL))
  AND (r.logical_date IS NULL OR NOT EXISTS
   (SELECT 1 FROM dag_run u WHERE u.dag_id = r.dag_id AND u.state IN ('queued', 'running') AND u.logical_date > r.logical_date AND NOT EXISTS
    (SELECT 1 FROM dag_run m WHERE m.dag_id = r.dag_id AND m.run_type <> 'manual' AND m.logical_date > r.logical_date AND m.logical_date < u.logical_date)))`

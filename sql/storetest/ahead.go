@@ -190,6 +190,35 @@ func testAheadKeepsHistory(t *testing.T, b *bundle) {
 	}
 }
 
+// testAheadIsNotTheNewest: a clean keeps the run that the next is planned from,
+// should the one that was made ahead be taken back.
+func testAheadIsNotTheNewest(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	d := oneDAG("d", "a")
+	first := b.ahead(d)[0]
+	b.clock.Set(first.RunAfter)
+	b.finish(func(dag.Claim) dag.State { return dag.StateSuccess })
+	b.clock.Set(planFor(2).RunAfter.Add(-early))
+	made, err := b.s.CreateRuns(ctx, []dag.NewRun{b.scheduled(d, first.VersionID, *planFor(2), planFor(3))})
+	require.NoError(t, err)
+	deleted, _ := b.clean(dag.CleanRuns, b.clock.Now(), 10, false)
+	require.Zero(t, deleted)
+	_, err = b.s.SetPaused(ctx, "d", true)
+	require.NoError(t, err)
+	latest, err := b.s.LatestScheduledRun(ctx, "d")
+	require.NoError(t, err)
+	require.Equal(t, first.ID, latest.ID)
+	_, err = b.s.SetPaused(ctx, "d", false)
+	require.NoError(t, err)
+	_, err = b.s.CreateRuns(ctx, []dag.NewRun{b.scheduled(d, first.VersionID, *planFor(2), planFor(3))})
+	require.NoError(t, err)
+	b.clock.Set(made[0].Run.RunAfter)
+	b.finish(func(dag.Claim) dag.State { return dag.StateSuccess })
+	deleted, _ = b.clean(dag.CleanRuns, b.clock.Now(), 10, false)
+	require.Equal(t, 1, deleted, "once the next has run")
+	b.sound()
+}
+
 func testAheadWithoutRoom(t *testing.T, b *bundle) {
 	ctx := t.Context()
 	d := oneDAG("d", "a")

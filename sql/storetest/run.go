@@ -18,6 +18,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a run made ahead waits for its time", testAheadWaits},
 		{"a run made ahead is taken back with what planned it", testAheadTakenBack},
 		{"a run that has begun is never taken back", testAheadKeepsHistory},
+		{"a clean does not count what was made ahead", testAheadIsNotTheNewest},
 		{"a run made ahead needs room when its time comes", testAheadWithoutRoom},
 		{"a run made ahead of a time long over", testAheadLongOver},
 		{"a run made ahead gives way to one by hand", testAheadGivesWay},
