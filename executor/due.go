@@ -87,10 +87,31 @@ func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time
 			s.o.Log.Info("run was there already", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
 		default:
 			s.o.Log.Info("run created", "dag_id", m.Run.DagID, "run_id", m.Run.RunID)
+			s.dueIn(m.Run.RunAfter.Sub(now))
 		}
 		moved++
 	}
 	return moved, err
+}
+
+// dueIn remembers when a run may start that was made ahead.
+func (s *Scheduler) dueIn(d time.Duration) {
+	at := s.o.Clock.Now().Add(d)
+	known := func(other time.Time) bool { return at.Sub(other).Abs() < time.Millisecond }
+	if d > 0 && !slices.ContainsFunc(s.due, known) {
+		s.due = append(s.due, at)
+	}
+}
+
+// untilDue is how long the scheduler may let be what it knows of: d, or less when
+// a run that it made ahead may start before that.
+func (s *Scheduler) untilDue(d time.Duration) time.Duration {
+	now := s.o.Clock.Now()
+	s.due = slices.DeleteFunc(s.due, func(at time.Time) bool { return !at.After(now) || at.Sub(now) > 2*Lead }) // over, or the clock was set
+	for _, at := range s.due {
+		d = min(d, at.Sub(now))
+	}
+	return d
 }
 
 // planRun decides what is made of a due DAG: nil when its limit leaves no room.

@@ -190,6 +190,32 @@ func TestTheSchedulerWakesAtTheInstant(t *testing.T) {
 	}
 }
 
+// TestNoRestBeyondTheInstant: after a pass a scheduler lets changes gather, but
+// not beyond the time of a run that it made ahead.
+func TestNoRestBeyondTheInstant(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	s := NewScheduler(SchedulerOptions{Clock: clock})
+	const rest = 20 * time.Millisecond
+	require.Equal(t, rest, s.untilDue(rest))
+	for _, in := range []time.Duration{-time.Second, 0, Lead, 500 * time.Millisecond, 500*time.Millisecond + time.Microsecond} {
+		s.dueIn(in)
+	}
+	require.Len(t, s.due, 2)
+	for _, c := range []struct{ advance, want time.Duration }{
+		{480 * time.Millisecond, rest},
+		{15 * time.Millisecond, 5 * time.Millisecond},
+		{5 * time.Millisecond, rest},
+		{1490 * time.Millisecond, 10 * time.Millisecond},
+		{-time.Hour, rest}, // what was known does not count any more
+		{time.Hour, rest},
+	} {
+		clock.Advance(c.advance)
+		require.Equal(t, c.want, s.untilDue(rest), "%+v", c)
+	}
+	require.Empty(t, s.due)
+}
+
 // sleepClock keeps what was waited for, and waits for nothing.
 type sleepClock struct {
 	dag.Clock

@@ -112,8 +112,10 @@ type Scheduler struct {
 	skipped bool      // the last pass did not look
 	moved   bool      // the last pass had runs to look at
 	limit   int       // how many runs the next pass looks at
-	steady  time.Time // the end of the last pass
-	failed  time.Time // when the state database last failed a pass, or hung in it
+
+	due    []time.Time // when runs that were made ahead may start
+	steady time.Time   // the end of the last pass
+	failed time.Time   // when the state database last failed a pass, or hung in it
 }
 
 // lookEvery bounds how often a busy scheduler asks for due DAGs and ended
@@ -163,7 +165,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 // changes costs little more than over one. What is quick to look at is looked
 // at quickly, and a pass that takes long leaves workers their half of the time.
 func (s *Scheduler) rest(ctx context.Context, took time.Duration) {
-	if took = min(took, maxRest); took <= 0 {
+	if took = s.untilDue(min(took, maxRest)); took <= 0 {
 		return
 	}
 	select {
@@ -387,7 +389,7 @@ func (s *Scheduler) waitFor(ctx context.Context, failures int) {
 	switch {
 	case failures > 0:
 	case s.skipped:
-		d = lookEvery
+		d = s.untilDue(lookEvery)
 	default:
 		// What was due at the last look and could not be done is not counted: it must
 		// neither make the loop spin nor hide what is due next.
