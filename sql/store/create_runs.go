@@ -34,10 +34,19 @@ func (s *Store) CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.Create
 	return out, nil
 }
 
+// createEach makes runs one by one, and the instances of many of them at once.
 func (t *tx) createEach(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error) {
 	out := make([]dag.CreatedRun, len(runs))
+	var instances []any
 	for i := range runs {
-		c, err := t.createRun(ctx, &runs[i])
+		c, err := t.createRow(ctx, &runs[i])
+		if err == nil && !c.Overtaken && !c.Existed {
+			instances = t.instanceValues(instances, &c.Run, runs[i].Instances)
+		}
+		if err == nil && (len(instances) >= chunk*instanceWidth || i == len(runs)-1) {
+			err = t.insertInstances(ctx, instances)
+			instances = instances[:0]
+		}
 		if err != nil {
 			return nil, fmt.Errorf("run %s of %s: %w", runs[i].Run.RunID, runs[i].Run.DagID, err)
 		}
@@ -46,7 +55,17 @@ func (t *tx) createEach(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRu
 	return out, nil
 }
 
+// createRun makes a run with its instances.
 func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, error) {
+	out, err := t.createEach(ctx, []dag.NewRun{*n})
+	if err != nil {
+		return dag.CreatedRun{}, err
+	}
+	return out[0], nil
+}
+
+// createRow makes the row of a run.
+func (t *tx) createRow(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, error) {
 	if n.AdvanceNext {
 		rows, err := t.setNextRun(ctx, n.Run.DagID, n.Next, &planGuard{runAfter: n.PlannedFor, version: n.Run.VersionID})
 		if err != nil {
@@ -72,7 +91,7 @@ func (t *tx) createRun(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, erro
 		return dag.CreatedRun{}, err
 	}
 	run.ID = id
-	return dag.CreatedRun{Run: run}, t.insertInstances(ctx, t.instanceValues(nil, &run, n.Instances))
+	return dag.CreatedRun{Run: run}, nil
 }
 
 // completeRun fills in what the caller left out of a new run.
@@ -132,7 +151,7 @@ func (t *tx) existingRun(ctx context.Context, run dag.Run, cause error) (dag.Cre
 
 // instanceValues adds the values of the instances of a new run.
 func (t *tx) instanceValues(args []any, run *dag.Run, list []dag.NewInstance) []any {
-	args = slices.Grow(args, 13*len(list))
+	args = slices.Grow(args, instanceWidth*len(list))
 	for _, n := range list {
 		args = append(args, run.ID, run.DagID, run.RunID, n.TaskID, n.MaxTries, short(n.Operator, 250), cmp.Or(n.Queue, dag.DefaultQueue),
 			cmp.Or(n.Pool, dag.DefaultPool), max(1, n.PoolSlots), n.PriorityWeight, -n.PriorityWeight, run.VersionID, t.at)
@@ -142,10 +161,13 @@ func (t *tx) instanceValues(args []any, run *dag.Run, list []dag.NewInstance) []
 
 // insertInstances makes instances of new runs, in state none.
 func (t *tx) insertInstances(ctx context.Context, args []any) error {
-	return t.insertRows(ctx, instanceInsert, "("+dialect.Marks(13)+", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')", "", 13, args)
+	return t.insertRows(ctx, instanceInsert, "("+dialect.Marks(instanceWidth)+", -1, NULL, 'none', 0, 0, 0, 0, 0, '', '')", "", instanceWidth, args)
 }
 
-// instanceInsert is the beginning of an INSERT of fresh instances.
+// instanceWidth is how many values an INSERT of fresh instances is given for
+// each, and instanceInsert its beginning.
+const instanceWidth = 13
+
 const instanceInsert = `INSERT INTO task_instance (dag_run_id, dag_id, run_id, task_id, max_tries, operator, queue, pool, pool_slots,
  priority_weight, claim_rank, dag_version_id, updated_at, map_index, payload, state, try_number, failure_count, crash_count, throttled_us, fence, worker_id, hostname) VALUES `
 
