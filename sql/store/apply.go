@@ -110,9 +110,19 @@ func runsOf(good []settled) []int64 {
 // does, or decides about them in the same transaction.
 func (t *tx) applyOnly(ctx context.Context, results []dag.Result) ([]dag.ApplyStatus, []settled, error) {
 	status := make([]dag.ApplyStatus, len(results))
-	rows, err := t.lockInstances(ctx, results)
-	if err != nil || len(results) == 0 {
-		return status, nil, err
+	if len(results) == 0 {
+		return status, nil, nil
+	}
+	var rows map[int64]*instanceRow
+	if t.trusts {
+		rows = t.s.held.of(results)
+	}
+	looked := rows == nil
+	if looked {
+		var err error
+		if rows, err = t.lockInstances(ctx, results); err != nil {
+			return status, nil, err
+		}
 	}
 	var good, stale []settled
 	seen := map[int64]bool{}
@@ -136,7 +146,8 @@ func (t *tx) applyOnly(ctx context.Context, results []dag.Result) ([]dag.ApplySt
 		return status, nil, nil
 	}
 	slices.SortFunc(good, func(a, b settled) int { return int(a.row.ID - b.row.ID) })
-	return status, good, t.writeResults(ctx, good)
+	t.done = good
+	return status, good, t.writeResults(ctx, good, looked)
 }
 
 // lockInstances locks the instances of results by primary key, in its order.
@@ -223,8 +234,10 @@ func (t *tx) settleStale(ctx context.Context, stale []settled, status []dag.Appl
 	return nil
 }
 
-// writeResults writes results that hold their fence.
-func (t *tx) writeResults(ctx context.Context, good []settled) error {
+// writeResults writes results that hold their fence. Rows that were looked at are
+// locked; else they are as they were when they were claimed, and the guard tells
+// whether that is so still.
+func (t *tx) writeResults(ctx context.Context, good []settled, looked bool) error {
 	ids := make([]int64, len(good))
 	for i, g := range good {
 		ids[i] = g.row.ID
@@ -257,6 +270,11 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 			values = append(values, xcomInsert{g.row, key, value})
 		}
 	}
+	if !looked {
+		if err := t.writeHeld(ctx, b, good); err != nil {
+			return err
+		}
+	}
 	// The letter comes first: without it the state does not change.
 	for _, step := range []func() error{
 		func() error {
@@ -276,9 +294,27 @@ func (t *tx) writeResults(ctx context.Context, good []settled) error {
 			return err
 		}
 	}
+	if !looked {
+		return nil
+	}
 	n, err := b.run(ctx, t)
 	if err == nil && n != int64(len(ids)) {
 		err = errors.New("a locked instance was not there any more")
+	}
+	return err
+}
+
+// writeHeld writes the states of results whose rows nobody looked at. It comes
+// first: it locks them. None of them has a letter.
+func (t *tx) writeHeld(ctx context.Context, b *bulk, good []settled) error {
+	fences := make([]any, len(good))
+	for i, g := range good {
+		fences[i] = g.result.Fence
+	}
+	b.guard = &rowGuard{only: "state = 'running'", column: "fence", seen: fences}
+	n, err := b.run(ctx, t)
+	if err == nil && n != int64(len(good)) {
+		err = errOtherwise
 	}
 	return err
 }

@@ -16,6 +16,26 @@ type bulk struct {
 	columns []string
 	values  map[string][]any
 	given   map[string][]bool
+	guard   *rowGuard
+}
+
+// rowGuard is what must still be so of the rows of a bulk: only is a condition
+// of all, and column has in each the value that it was seen with. Who then finds
+// fewer rows written than there are takes all of it back.
+type rowGuard struct {
+	only   string
+	column string
+	seen   []any // texts or integers, one a row
+}
+
+// same tells whether all rows were seen with one value.
+func (g *rowGuard) same() bool {
+	for _, v := range g.seen {
+		if v != g.seen[0] {
+			return false
+		}
+	}
+	return true
 }
 
 func newBulk(table string, ids []int64) *bulk {
@@ -56,10 +76,13 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 	if len(b.ids) == 0 || len(b.columns) == 0 {
 		return 0, nil
 	}
-	if !t.s.db.IsSQLite() || b.plain() {
+	same := b.guard == nil || b.guard.same()
+	switch column := b.onlyVaries(); {
+	case !t.s.db.IsSQLite() || same && b.plain():
 		return b.runOnce(ctx, t)
-	}
-	if column := b.onlyVaries(); column != "" {
+	case b.plain():
+		return b.runVarying(ctx, t, "")
+	case same && column != "":
 		return b.runVarying(ctx, t, column)
 	}
 	var total int64
@@ -80,7 +103,13 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 			total++
 			continue
 		}
-		n, err := t.exec(ctx, "UPDATE "+b.table+" SET "+q.String()+" WHERE id = ?", append(args, id)...)
+		q.WriteString(" WHERE id = ?")
+		args = append(args, id)
+		if b.guard != nil {
+			q.WriteString(" AND " + b.guard.column + " = ? AND " + b.guard.only)
+			args = append(args, b.guard.seen[i])
+		}
+		n, err := t.exec(ctx, "UPDATE "+b.table+" SET "+q.String(), args...)
 		if err != nil {
 			return total, err
 		}
@@ -111,26 +140,41 @@ func (b *bulk) onlyVaries() string {
 }
 
 // runVarying writes all rows with one statement on SQLite, whose text is the
-// same for any rows.
+// same for any rows. One thing differs between them: the column varying, or for
+// "" what the guard's column was seen with.
 func (b *bulk) runVarying(ctx context.Context, t *tx, varying string) (int64, error) {
-	var q strings.Builder
+	var set []string
 	var args []any
-	q.WriteString("UPDATE " + b.table + " SET " + varying + " = j.value")
 	for _, column := range b.columns {
-		if column != varying {
-			q.WriteString(", " + column + " = ?")
-			args = append(args, b.values[column][0])
+		if column == varying {
+			set = append(set, column+" = j.value")
+			continue
 		}
+		set = append(set, column+" = ?")
+		args = append(args, b.values[column][0])
 	}
-	values := make(map[string]string, len(b.ids))
+	which, each := " FROM json_each(?) j WHERE "+b.table+".id = CAST(j.key AS INTEGER)", b.values[varying]
+	if varying == "" {
+		which += " AND " + b.table + "." + b.guard.column + " = j.value"
+		each = b.guard.seen
+	}
+	values := make(map[string]any, len(b.ids))
 	for i, id := range b.ids {
-		values[strconv.FormatInt(id, 10)] = b.values[varying][i].(string)
+		values[strconv.FormatInt(id, 10)] = each[i]
 	}
 	object, err := json.Marshal(values)
 	if err != nil {
 		return 0, err
 	}
-	return t.exec(ctx, q.String()+" FROM json_each(?) j WHERE "+b.table+".id = CAST(j.key AS INTEGER)", append(args, string(object))...)
+	args = append(args, string(object))
+	if b.guard != nil {
+		if varying != "" {
+			which += " AND " + b.table + "." + b.guard.column + " = ?"
+			args = append(args, b.guard.seen[0])
+		}
+		which += " AND " + b.guard.only
+	}
+	return t.exec(ctx, "UPDATE "+b.table+" SET "+strings.Join(set, ", ")+which, args...)
 }
 
 // plain tells whether every row gets the same values.
@@ -147,7 +191,11 @@ func (b *bulk) plain() bool {
 func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
 	var q strings.Builder
 	var args []any
-	q.WriteString("UPDATE " + b.table + " SET ")
+	q.WriteString("UPDATE " + b.table)
+	if b.guard != nil { // no other index may serve: it would lock what is not ours
+		q.WriteString(t.force("PRIMARY"))
+	}
+	q.WriteString(" SET ")
 	for n, column := range b.columns {
 		if n > 0 {
 			q.WriteString(", ")
@@ -168,5 +216,23 @@ func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
 		q.WriteString(" ELSE " + column + " END")
 	}
 	in, ids := t.s.among(b.ids)
-	return t.exec(ctx, q.String()+" WHERE id IN "+in, append(args, ids...)...)
+	q.WriteString(" WHERE id IN " + in)
+	args = append(args, ids...)
+	switch {
+	case b.guard == nil:
+	case b.guard.same():
+		q.WriteString(" AND " + b.guard.column + " = ? AND " + b.guard.only)
+		args = append(args, b.guard.seen[0])
+	default:
+		q.WriteString(" AND " + b.guard.only + " AND (")
+		for i, id := range b.ids {
+			if i > 0 {
+				q.WriteString(" OR ")
+			}
+			q.WriteString("id = " + strconv.FormatInt(id, 10) + " AND " + b.guard.column + " = ?")
+			args = append(args, b.guard.seen[i])
+		}
+		q.WriteString(")")
+	}
+	return t.exec(ctx, q.String(), args...)
 }

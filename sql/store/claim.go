@@ -147,6 +147,7 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 	if n != int64(len(rows)) {
 		return fmt.Errorf("%d of %d locked instances became running", n, len(rows))
 	}
+	t.began = append(t.began, rows...)
 	return t.deleteXComs(ctx, stale)
 }
 

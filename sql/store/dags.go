@@ -241,6 +241,7 @@ func (t *tx) wakeDAG(ctx context.Context, dagID string) error {
 // updated_at on, so that who remembers a run sees that it has changed.
 func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
 	t.woke = t.woke || len(ids) > 0
+	t.s.memory.forget(ids)
 	updated := "?"
 	if !t.s.db.IsSQLite() { // there transactions begin side by side, and may bear one instant
 		updated = "GREATEST(?, updated_at + INTERVAL 1 MICROSECOND)"
@@ -340,8 +341,12 @@ func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
 		return err
 	}
 	if paused {
-		return t.takeBackOf(ctx, []string{dagID}) // its other runs are passed over from now on
+		if err := t.takeBackOf(ctx, []string{dagID}); err != nil {
+			return err
+		}
 	}
+	// Paused, its other runs are passed over from now on: who remembers them has to
+	// see that they have changed.
 	return t.wakeDAG(ctx, dagID)
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -16,17 +17,14 @@ func (t *tx) follow(ctx context.Context, good []settled, decide Decide, onlyRun 
 	report := dag.ScheduleReport{Now: t.now}
 	ids := runsOf(good)
 	t.ended = good
-	runs, err := t.lockRunning(ctx, ids)
+	runs, err := t.runsBehind(ctx, ids, good)
 	if err != nil {
-		return report, nil, err
-	}
-	if err := t.recallRuns(ctx, runs, good); err != nil {
 		return report, nil, err
 	}
 	var ready []candidate
 	followed := make([]*passRun, 0, len(runs))
 	for _, r := range runs {
-		if r.def == nil || looksBack(r.def) {
+		if r.def == nil || !r.recalled && looksBack(r.def) {
 			continue
 		}
 		if list := t.decideRun(r, decide); r.followable() {
@@ -62,6 +60,37 @@ func (r *passRun) followable() bool {
 	return r.err == nil && len(d.Expand) == 0 && len(d.ExpandGroups) == 0 && d.Reason != dag.ReasonTimedOut
 }
 
+// runsBehind are the runs of results, with what decisions about them look at.
+// Where this process remembers all of them, none is read or locked: the guard of
+// what is written to them tells whether they are so still.
+func (t *tx) runsBehind(ctx context.Context, ids []int64, good []settled) ([]*passRun, error) {
+	var known []*remembered
+	if t.trusts {
+		known = t.s.memory.takeAll(ids)
+	}
+	if known == nil {
+		runs, err := t.lockRunning(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		return runs, t.recallRuns(ctx, runs, good)
+	}
+	runs := make([]*passRun, len(known))
+	byID := make(map[int64]*passRun, len(known))
+	for i, m := range known {
+		def, err := t.s.version(ctx, t, m.run.VersionID)
+		if err != nil {
+			return nil, errors.Join(errOtherwise, err)
+		}
+		runs[i] = &passRun{run: m.run, seen: m.stamp, def: def, held: m.held, index: m.index, recalled: true, unseen: true}
+		byID[m.run.ID] = runs[i]
+	}
+	for _, g := range good {
+		byID[g.row.DagRunID].change(g.row.ID, g.result)
+	}
+	return runs, nil
+}
+
 // lockRunning locks those of some runs that run, of DAGs that are not paused.
 func (t *tx) lockRunning(ctx context.Context, ids []int64) ([]*passRun, error) {
 	var rows []passRow
@@ -87,7 +116,7 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 			unknown = append(unknown, r)
 			continue
 		}
-		r.held, r.index = m.held, m.index
+		r.held, r.index, r.recalled = m.held, m.index, true
 		known[r.run.ID] = r
 	}
 	for _, g := range good {
@@ -97,9 +126,6 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 	}
 	if err := t.loadRuns(ctx, unknown); err != nil {
 		return err
-	}
-	for _, r := range unknown {
-		r.fleeting = slices.ContainsFunc(r.held, func(ti dag.TaskInstance) bool { return ti.Replaying })
 	}
 	return nil
 }
@@ -120,7 +146,7 @@ func (r *passRun) change(id int64, result *dag.Result) {
 // not kept: its instances change in more than their state.
 func (s *Store) remember(runs []*passRun) {
 	for _, r := range runs {
-		if r.raced || r.fleeting || r.run.State.Finished() {
+		if r.wait || r.raced || r.fleeting || r.def == nil || !r.followable() || r.run.State.Finished() || !r.recalled && looksBack(r.def) {
 			continue
 		}
 		for _, tr := range r.decision.Transitions {
@@ -134,6 +160,6 @@ func (s *Store) remember(runs []*passRun) {
 				ti.NextTryAt = nil
 			}
 		}
-		s.memory.put(r.run.ID, &remembered{stamp: r.written, held: r.held, index: r.index})
+		s.memory.put(r.run.ID, &remembered{stamp: r.written, run: r.run, held: r.held, index: r.index})
 	}
 }

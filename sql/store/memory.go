@@ -37,7 +37,8 @@ const maxRemembered = 30_000
 
 // runMemory keeps the instances of runs that this process decided about last, so
 // that the end of one task in a run of thousands does not read all the others
-// again. It is never believed without the run's row: see stamp. A claim does not
+// again. It is never believed without the run's row, see stamp: what is written
+// by it is guarded by the stamp, or the row is read first. A claim does not
 // count as a change, for a decision makes no difference between queued and
 // running but where it ends such an instance, and that is guarded by its state.
 type runMemory struct {
@@ -48,6 +49,7 @@ type runMemory struct {
 
 type remembered struct {
 	stamp stamp
+	run   dag.Run
 	held  []dag.TaskInstance
 	index map[int64]int
 }
@@ -68,6 +70,35 @@ func (m *runMemory) take(id int64, now stamp) *remembered {
 		return nil
 	}
 	return r
+}
+
+// takeAll gives what is remembered of all of some runs, and forgets it; nil, and
+// nothing is forgotten, when one of them is not remembered as a run that waits
+// for nothing but its instances.
+func (m *runMemory) takeAll(ids []int64) []*remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*remembered, len(ids))
+	for i, id := range ids {
+		r := m.runs[id]
+		if r == nil || r.stamp.next != nil || r.run.State != dag.RunRunning {
+			return nil
+		}
+		out[i] = r
+	}
+	for _, id := range ids {
+		m.drop(id)
+	}
+	return out
+}
+
+// forget forgets runs.
+func (m *runMemory) forget(ids []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		m.drop(id)
+	}
 }
 
 // put remembers a run; others make room when there are too many.

@@ -28,11 +28,11 @@ func resultColumns(r *instanceRow) (string, []any) {
 
 // claimColumns is all that a worker is given.
 func claimColumns(r *instanceRow) (string, []any) {
-	return instanceColumns + ", payload",
+	return instanceColumns + ", payload, turn",
 		[]any{&r.ID, &r.DagRunID, &r.DagID, &r.RunID, &r.TaskID, &r.MapIndex, &r.State, &r.TryNumber, &r.MaxTries, &r.FailureCount,
 			&r.CrashCount, &r.Generation, &r.Replays, &r.Replaying, &r.ThrottledUS, &r.Fence, &r.Operator, &r.Queue, &r.Pool, &r.PoolSlots, &r.PriorityWeight,
 			&r.SkipTasks, &r.VersionID, &r.WorkerID, &r.Hostname, &r.ScheduledAt, &r.QueuedAt, &r.StartDate, &r.EndDate, &r.NextTryAt,
-			&r.LeaseUntil, &r.FirstFailedAt, &r.UpdatedAt, &r.Payload}
+			&r.LeaseUntil, &r.FirstFailedAt, &r.UpdatedAt, &r.Payload, &r.Turn}
 }
 
 // eachInstance reads rows of a column set. from is the table, tail what follows

@@ -51,8 +51,9 @@ type passRun struct {
 	gone bool
 	// raced is set when an instance was no longer what the decision saw.
 	raced bool
-	// fleeting is set for a run that is not to be remembered.
-	fleeting bool
+	// fleeting is set for a run that is not to be remembered, recalled for one
+	// that was, and unseen for one that is not locked besides.
+	fleeting, recalled, unseen bool
 	// written is what the pass left in the run's row.
 	written stamp
 }
@@ -77,10 +78,11 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 			return dag.ScheduleReport{Now: now}, s.explain("schedule", err)
 		}
 	}
+	var runs []*passRun
 	err := s.write(ctx, "schedule", func(ctx context.Context, t *tx) error {
 		report = dag.ScheduleReport{Now: t.now}
-		runs, err := t.dueRuns(ctx, pass)
-		if err != nil {
+		var err error
+		if runs, err = t.dueRuns(ctx, pass); err != nil {
 			return err
 		}
 		if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
@@ -112,6 +114,9 @@ func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Deci
 		return nil
 	})
 	s.idle.passes.Store(err == nil && report.Looked == 0 && report.Queued == 0)
+	if err == nil && s.follows.Load() {
+		s.remember(runs)
+	}
 	return report, err
 }
 
@@ -184,6 +189,7 @@ func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
 				r.held = make([]dag.TaskInstance, 0, len(r.def.Tasks))
 			}
 			row.DagID, row.RunID, row.VersionID = r.run.DagID, r.run.RunID, r.run.VersionID
+			r.fleeting = r.fleeting || row.Replaying
 			r.held = append(r.held, row.model())
 		})
 	if err != nil {
@@ -265,9 +271,12 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 		ids[i] = r.run.ID
 	}
 	b := newBulk("dag_run", ids)
+	unseen := slices.ContainsFunc(runs, func(r *passRun) bool { return r.unseen }) // all of them or none
+	var stamps []any
 	var events []dag.Event
 	var ended []*passRun
 	for i, r := range runs {
+		stamps = append(stamps, dialect.Stamp(r.seen.updated))
 		r.written = stamp{t.after(r.seen.updated), t.nextLook(r)}
 		b.set(i, "updated_at", dialect.Stamp(r.written.updated))
 		b.set(i, "next_eval_at", dialect.StampPtr(r.written.next))
@@ -287,7 +296,14 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 		events = append(events, r.decision.Events...)
 		ended = append(ended, r)
 	}
-	if _, err := b.run(ctx, t); err != nil {
+	if unseen {
+		b.guard = &rowGuard{only: "state = 'running' AND next_eval_at IS NULL", column: "updated_at", seen: stamps}
+	}
+	n, err := b.run(ctx, t)
+	if err == nil && unseen && n != int64(len(runs)) {
+		err = errOtherwise
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.insertEvents(ctx, events); err != nil {

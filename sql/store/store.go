@@ -24,6 +24,11 @@ type Store struct {
 	secrets  *fernet   // nil: no key
 	versions *versionCache
 	memory   *runMemory
+	held     *holding
+	trust    trust
+	// follows is set once results were exchanged beside a scheduler: then runs are
+	// remembered.
+	follows  atomic.Bool
 	standing standing
 	allowed  map[change]bool
 	log      *slog.Logger
@@ -58,7 +63,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), memory: newRunMemory(), allowed: map[change]bool{}, log: o.Log}
+	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), memory: newRunMemory(), held: newHolding(), allowed: map[change]bool{}, log: o.Log}
 	if s.clock == nil && db.IsSQLite() {
 		s.clock = crashpoint.Clock(dag.SystemClock{})
 	}
@@ -156,14 +161,18 @@ type tx struct {
 	stands *stood
 	// ended are the results that the transaction writes before its pass.
 	ended []settled
+	// trusts is set when it may go by what this process remembers.
+	trusts bool
+	// began are the rows that it claimed, and done the results that it wrote.
+	began []instanceRow
+	done  []settled
 }
 
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
 // must set its results anew each time.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	crashpoint.At(op, "before")
-	lines := 0
-	var stands *stood
+	var last *tx
 	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
 		now, err := s.nowBy(ctx, x)
 		if err != nil {
@@ -176,21 +185,24 @@ func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Contex
 		if err == nil && len(t.failed) > 0 {
 			err = t.openIncidents(ctx, t.failed)
 		}
-		lines, stands = t.lines, t.stands
+		last = t
 		crashpoint.At(op, "inside")
 		return err
 	})
 	crashpoint.At(op, "after")
-	if err == nil {
-		s.standing.commit(stands)
+	if err != nil {
+		return s.explain(op, err)
 	}
-	if err == nil && lines > 0 && s.tallied.Add(int64(lines)) >= compactAfter {
+	s.standing.commit(last.stands)
+	s.held.drop(last.done)
+	s.held.keep(last.began)
+	if last.lines > 0 && s.tallied.Add(int64(last.lines)) >= compactAfter {
 		s.tallied.Store(0)
 		if err := s.compact(ctx); err != nil { // the sums are right all the same
 			s.log.WarnContext(ctx, "the tally of letters was not drawn together; it is tried again", "error", err)
 		}
 	}
-	return s.explain(op, err)
+	return nil
 }
 
 // explain names what was tried. Errors that carry their own words for the user
