@@ -33,6 +33,8 @@ type bare struct {
 	next int64 // the newest run
 	// tasks are the instances that have not ended.
 	tasks map[int64]*bareTask
+
+	took, cpu time.Duration // of the rounds that were measured
 }
 
 type bareTask struct {
@@ -42,23 +44,25 @@ type bareTask struct {
 	left    *int // instances of its run that have not ended
 }
 
-// bareSQL runs rounds of runs of one DAG with n slots and gives tasks per second
-// and this process's processor time a task.
-func bareSQL(b *testing.B, dsn string, d *dag.DAG, runs, n, rounds int) (rate float64, cpu time.Duration) {
+// newBare prepares the yardstick with n slots: its first run compiles the
+// statements.
+func newBare(b *testing.B, dsn string, d *dag.DAG, n int) *bare {
 	b.Helper()
-	ctx := b.Context()
-	st, err := store.Open(ctx, dsn, store.Options{})
+	st, err := store.Open(b.Context(), dsn, store.Options{})
 	require.NoError(b, err)
-	defer func() { _ = st.Close() }()
-	require.NoError(b, st.Migrate(ctx))
-	x := &bare{b: b, ctx: ctx, db: st.DB(), n: n, tasks: map[int64]*bareTask{}}
-	x.round(d, 1, 0) // statements are compiled, pages are there
+	b.Cleanup(func() { _ = st.Close() })
+	require.NoError(b, st.Migrate(b.Context()))
+	x := &bare{b: b, ctx: b.Context(), db: st.DB(), n: n, tasks: map[int64]*bareTask{}}
+	x.round(d, 1, 0)
+	return x
+}
+
+// measure runs a round and adds up what it took.
+func (x *bare) measure(d *dag.DAG, runs, round int) {
 	start, used := time.Now(), cpuTime()
-	for r := range rounds {
-		x.round(d, runs, r+1)
-	}
-	tasks := rounds * runs * len(d.Tasks)
-	return float64(tasks) / time.Since(start).Seconds(), (cpuTime() - used) / time.Duration(tasks)
+	x.round(d, runs, round)
+	x.took += time.Since(start)
+	x.cpu += cpuTime() - used
 }
 
 // round makes runs and takes all their tasks to the end.

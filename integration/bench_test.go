@@ -60,16 +60,15 @@ func BenchmarkEngine(b *testing.B) {
 	for _, kind := range databases() {
 		b.Run(kind, func(b *testing.B) {
 			for _, workers := range []int{1, 8, 32} {
-				ceiling, bareCPU := bareSQL(b, stateDSN(b, kind), diamond(tasksPerRun), runsPerRound, workers, 2)
 				b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-					engineRounds(b, stateDSN(b, kind), workers, ceiling, bareCPU)
+					engineRounds(b, stateDSN(b, kind), workers, newBare(b, stateDSN(b, kind), diamond(tasksPerRun), workers))
 				})
 			}
 		})
 	}
 }
 
-func engineRounds(b *testing.B, dsn string, workers int, ceiling float64, bareCPU time.Duration) {
+func engineRounds(b *testing.B, dsn string, workers int, yardstick *bare) {
 	ctx := b.Context()
 	st, err := store.Open(ctx, dsn, store.Options{})
 	require.NoError(b, err)
@@ -99,10 +98,11 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64, bareCP
 	loops.Go(func() { work.Run(running) })
 
 	b.ResetTimer()
-	commits, cpu := st.DB().Commits(), cpuTime()
-	round := 0
+	commits, round := st.DB().Commits(), 0
+	var cpu time.Duration
 	for b.Loop() {
 		round++
+		began := cpuTime()
 		left.Add(runsPerRound * tasksPerRun)
 		runs := make([]dag.NewRun, runsPerRound)
 		for i := range runs {
@@ -119,15 +119,18 @@ func engineRounds(b *testing.B, dsn string, workers int, ceiling float64, bareCP
 		require.NoError(b, err)
 		schedulerWake.Signal()
 		left.Wait()
+		cpu += cpuTime() - began
+		b.StopTimer()
+		yardstick.measure(d, runsPerRound, round)
+		b.StartTimer()
 	}
-	rate := float64(round*runsPerRound*tasksPerRun) / b.Elapsed().Seconds()
-	b.ReportMetric(rate, "tasks/s")
-	b.ReportMetric(rate/ceiling, "of-bare-SQL")
-	b.ReportMetric(float64(st.DB().Commits()-commits)/float64(round*runsPerRound*tasksPerRun), "commits/task")
-	perTask := (cpuTime() - cpu) / time.Duration(round*runsPerRound*tasksPerRun)
-	b.ReportMetric(float64(perTask.Nanoseconds())/1000, "cpu-us/task")
+	tasks := float64(round * runsPerRound * tasksPerRun)
+	b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(yardstick.took.Seconds()/b.Elapsed().Seconds(), "of-bare-SQL")
+	b.ReportMetric(float64(st.DB().Commits()-commits)/tasks, "commits/task")
+	b.ReportMetric(float64(cpu.Microseconds())/tasks, "cpu-us/task")
 	if strings.HasPrefix(dsn, "sqlite:") { // a server's time is not ours to see
-		b.ReportMetric(float64(bareCPU)/float64(perTask), "of-bare-SQL-by-cpu")
+		b.ReportMetric(float64(yardstick.cpu)/float64(cpu), "of-bare-SQL-by-cpu")
 	}
 	stop()
 	loops.Wait()
