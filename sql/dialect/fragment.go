@@ -60,6 +60,14 @@ func (d *DB) ForceIndex(name string) string {
 	return " FORCE INDEX (" + Quote(name) + ")"
 }
 
+// StraightJoin joins the table before it with the one after it, in that order.
+func (d *DB) StraightJoin() string {
+	if d.kind == SQLite {
+		return " CROSS JOIN "
+	}
+	return " STRAIGHT_JOIN "
+}
+
 // Upsert is the end of an INSERT that overwrites the columns in set when the
 // unique key exists. The key's columns are named for SQLite; the other two look
 // at every unique key of the table.

@@ -115,3 +115,20 @@ func (d *DB) RequireSkipLocked() error {
 		Err: fmt.Errorf("%s %s cannot skip locked rows", d.kind, d.version),
 	}
 }
+
+// Cluster tells whether the server is a node of a Galera cluster: transactions on
+// other nodes do not wait for its locks, and one of two that write a row is
+// undone at its COMMIT.
+func (d *DB) Cluster(ctx context.Context) (bool, error) {
+	if d.kind == SQLite {
+		return false, nil
+	}
+	var status []struct {
+		Name  string `db:"Variable_name"`
+		Value string `db:"Value"`
+	}
+	if err := d.read.SelectContext(ctx, &status, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"); err != nil {
+		return false, fmt.Errorf("ask %s whether it is a cluster: %w", d.name, err)
+	}
+	return len(status) > 0 && status[0].Value != "0", nil
+}

@@ -31,7 +31,7 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 	var out []dag.Claim
 	err := s.write(ctx, "claim", func(ctx context.Context, t *tx) error {
 		var err error
-		out, err = t.claim(ctx, p, nil)
+		out, err = t.claim(ctx, p, map[int64]dag.Run{})
 		return err
 	})
 	s.idle.claims.Store(err == nil && len(out) == 0)
@@ -53,7 +53,7 @@ func (s *Store) Claim(ctx context.Context, p dag.ClaimParams) ([]dag.Claim, erro
 const claimOrder = " ORDER BY claim_rank, turn, id"
 
 // claim is Claim inside a transaction; known are runs that it has read already.
-func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known []*passRun) ([]dag.Claim, error) {
+func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known map[int64]dag.Run) ([]dag.Claim, error) {
 	var c condition
 	c.add("state = 'queued'")
 	c.in("queue", anys(p.Queues))
@@ -68,11 +68,7 @@ func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known []*passRun) ([]
 	if err := t.begin(ctx, rows, p); err != nil {
 		return nil, err
 	}
-	byID := make(map[int64]dag.Run, len(known))
-	for _, r := range known {
-		byID[r.run.ID] = r.run
-	}
-	return t.s.claims(ctx, t, rows, byID)
+	return t.s.claims(ctx, t, rows, known)
 }
 
 // claimed keeps those of the claims that the database has: the fence alone does

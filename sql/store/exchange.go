@@ -32,7 +32,7 @@ func (s *Store) Exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 	err = s.writeTrusting(ctx, "exchange results for work", func(ctx context.Context, t *tx) error {
 		var err error
 		if status, err = t.apply(ctx, results); err == nil {
-			claims, err = t.claim(ctx, p, nil)
+			claims, err = t.claim(ctx, p, map[int64]dag.Run{})
 		}
 		return err
 	})
@@ -62,6 +62,9 @@ func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p
 		var good []settled
 		var err error
 		claims, followed, report = nil, nil, dag.ScheduleReport{Now: t.now}
+		if p.N > 0 {
+			t.takes = &p
+		}
 		if status, good, err = t.applyOnly(ctx, results); err != nil {
 			return err
 		}
@@ -71,9 +74,7 @@ func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p
 			}
 		}
 		report.Left = report.Left || t.woke // also where a cleared attempt has stopped
-		if p.N > 0 {
-			claims, err = t.claim(ctx, p, followed)
-		}
+		claims, err = t.takeWork(ctx, p, followed, report.Queued)
 		return err
 	})
 	if err == nil {
@@ -83,6 +84,25 @@ func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p
 	}
 	status, claims, err = s.exchanged(ctx, results, status, claims, err)
 	return status, claims, report, err
+}
+
+// takeWork gives what was started already, and claims for what is left of the
+// worker's room unless that is known to find nothing: all that the pass gave a
+// slot has started.
+func (t *tx) takeWork(ctx context.Context, p dag.ClaimParams, followed []*passRun, queued int) ([]dag.Claim, error) {
+	known := make(map[int64]dag.Run, len(followed))
+	for _, r := range followed {
+		known[r.run.ID] = r.run
+	}
+	claims, err := t.s.claims(ctx, t, t.starts, known)
+	if p.N -= len(claims); err != nil || p.N <= 0 || len(claims) > 0 && len(claims) == queued {
+		return claims, err
+	}
+	more, err := t.claim(ctx, p, known)
+	if t.stands != nil {
+		t.stands.drained = len(more) < p.N
+	}
+	return append(claims, more...), err
 }
 
 func (s *Store) checkResults(results []dag.Result) error {

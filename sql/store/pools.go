@@ -67,6 +67,9 @@ func (s *Store) SetPool(ctx context.Context, p dag.Pool) error {
 		return fail(fmt.Sprintf("slots is %d; it is -1 for no limit, or 0 and more", p.Slots))
 	}
 	return s.write(ctx, "set pool "+p.Name, func(ctx context.Context, t *tx) error {
+		if err := t.changePools(ctx); err != nil {
+			return err
+		}
 		if _, err := t.exec(ctx, "INSERT INTO pool (name, slots, description, include_deferred) VALUES (?, ?, ?, ?)"+
 			s.db.Upsert([]string{"name"}, []string{"slots", "description", "include_deferred"}),
 			p.Name, p.Slots, clean(p.Description), boolInt(p.IncludeDeferred)); err != nil {
@@ -88,6 +91,9 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 		return &dag.Error{Code: dag.ErrConflict, Op: "delete pool " + name, Err: errors.New("it exists always"), Hint: "its slots can be changed"}
 	}
 	return s.write(ctx, "delete pool "+name, func(ctx context.Context, t *tx) error {
+		if err := t.changePools(ctx); err != nil {
+			return err
+		}
 		return t.deleteOne(ctx, "pool "+name, "DELETE FROM pool WHERE name = ?", name)
 	})
 }

@@ -11,13 +11,17 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// maxWaiting is how many waiting instances one pass considers besides those
-// that just became ready. Instances whose pool, run or task is full are not
-// counted.
-const maxWaiting = 2000
-
-// maxLooks is how often one pass looks at what waits.
-const maxLooks = 4
+// A pass considers, besides those that just became ready, minWaiting waiting
+// instances or lookAhead for each slot that is open. Where a limit of a run or a
+// task kept some of them back, which may hide others, it looks again, at four
+// times as many, up to maxWaiting and maxLooks times. Instances whose pool, run
+// or task is full are not counted.
+const (
+	minWaiting = 100
+	lookAhead  = 4
+	maxWaiting = 2000
+	maxLooks   = 4
+)
 
 // candidate is an instance that waits for a slot.
 type candidate struct {
@@ -80,20 +84,11 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 			return 0, nil, err
 		}
 	}
-	l, pools, err := t.lockPools(ctx)
+	l, err := t.beginPass(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	waits, err := t.anyWaits(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	var waiting []candidate
-	if !waits && onlyPoolsLimit(runs, ready) {
-		err = t.countOrGoOn(ctx, l, pools, ready)
-	} else if err = t.countAll(ctx, l, pools, len(ready) > 0); err == nil {
-		waiting, err = t.waiting(ctx, l, onlyRun)
-	}
+	waiting, n, err := t.count(ctx, l, runs, ready, onlyRun)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -104,10 +99,10 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	if err := h.give(ctx, append(slices.Clone(ready), waiting...)); err != nil {
 		return 0, nil, err
 	}
-	// Tasks and runs that have become full just now may hide others. A pass of its
-	// own sees to that, not one between results.
-	for look := 1; t.ended == nil && look < maxLooks && len(waiting) == maxWaiting && l.refused; look++ {
-		if waiting, err = t.waiting(ctx, l, onlyRun); err != nil {
+	// Tasks and runs that have become full just now may hide others.
+	for look := 1; look < maxLooks && n > 0 && len(waiting) == n && l.refused && l.anyOpen(); look++ {
+		n = min(4*n, maxWaiting)
+		if waiting, err = t.waiting(ctx, l, onlyRun, n); err != nil {
 			return 0, nil, err
 		}
 		l.refused = false
@@ -115,10 +110,38 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 			return 0, nil, err
 		}
 	}
-	if l.stands {
-		t.keepStanding(l, pools)
+	if err := t.startNow(ctx, l, runs, h.groups); err != nil {
+		return 0, nil, err
+	}
+	l.drained = l.drained && h.queued == len(t.starts)
+	if l.stands && !h.waits {
+		t.keepStanding(l)
 	}
 	return h.queued, h.never, t.writeQueued(ctx, h.groups)
+}
+
+// count fills in what is in use, and gives what waits: up to n, which is 0 when
+// it was not looked at.
+func (t *tx) count(ctx context.Context, l *slots, runs []*passRun, ready []candidate, onlyRun int64) (waiting []candidate, n int, err error) {
+	few := len(ready) > 0 && onlyPoolsLimit(runs, ready)
+	if few && t.goOn(l, ready) {
+		return nil, 0, nil
+	}
+	if err := t.lockPools(ctx, l); err != nil {
+		return nil, 0, err
+	}
+	if few {
+		if waits, err := t.countPools(ctx, l); err != nil || !waits {
+			return nil, 0, err
+		}
+	}
+	l.stands = false
+	if err := t.countAll(ctx, l, len(ready) > 0); err != nil {
+		return nil, 0, err
+	}
+	n = l.ahead()
+	waiting, err = t.waiting(ctx, l, onlyRun, n)
+	return waiting, n, err
 }
 
 // handing is how far a pass is with handing out slots.
@@ -127,6 +150,7 @@ type handing struct {
 	l       *slots
 	seen    map[int64]bool // the candidates that were asked about
 	replays bool           // what they use was counted
+	waits   bool           // some got no slot
 	queued  int
 	never   []dag.NeverFit
 	groups  map[change][]candidate
@@ -160,6 +184,7 @@ func (h *handing) give(ctx context.Context, list []candidate) error {
 			to = dag.StateQueued
 			h.queued++
 		}
+		h.waits = h.waits || to == dag.StateScheduled
 		if from := dag.State(c.From); from != to {
 			h.groups[change{from, to}] = append(h.groups[change{from, to}], c)
 		}
@@ -169,6 +194,9 @@ func (h *handing) give(ctx context.Context, list []candidate) error {
 
 // anyWaits tells whether any instance is in state scheduled.
 func (t *tx) anyWaits(ctx context.Context) (bool, error) {
+	if t.asked && !t.unqueued {
+		return t.waits, nil
+	}
 	var one []int64
 	err := t.SelectContext(ctx, &one, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
 	return len(one) > 0, err
@@ -198,21 +226,20 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]candidate) err
 }
 
 // waiting lists instances in state scheduled of running runs of unpaused DAGs,
-// most urgent first and within a priority those whose turn it is, without those whose pool, run or task has nothing open, and
+// up to n, most urgent first and within a priority those whose turn it is, without those whose pool, run or task has nothing open, and
 // without those that their pool can never hold: they would stand in the way of
 // what can run.
-func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate, error) {
+func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64, n int) ([]candidate, error) {
 	var c condition
 	c.add("ti.state = 'scheduled'")
 	c.add("r.state = 'running'")
-	c.add("EXISTS (SELECT 1 FROM pool p WHERE p.name = ti.pool AND (p.slots < 0 OR p.slots >= ti.pool_slots))")
+	if !l.onlyOpen(&c) {
+		return nil, nil
+	}
 	if onlyRun != 0 {
 		c.add("r.id = ?", onlyRun)
 	} else {
 		c.add("NOT EXISTS (SELECT 1 FROM dag d WHERE d.dag_id = r.dag_id AND d.is_paused = 1)")
-	}
-	if full := l.fullPools(); len(full) > 0 {
-		c.add("ti.pool NOT IN ("+dialect.Marks(len(full))+")", anys(full)...)
 	}
 	full, err := l.fullRuns(ctx, t)
 	if err != nil {
@@ -226,7 +253,7 @@ func (t *tx) waiting(ctx context.Context, l *slots, onlyRun int64) ([]candidate,
 	}
 	var rows []candidate
 	err = t.SelectContext(ctx, &rows, `SELECT ti.id, ti.dag_run_id, ti.dag_id, ti.task_id, ti.map_index, ti.state, ti.pool, ti.pool_slots,
- ti.priority_weight, ti.dag_version_id, ti.replaying, r.logical_date, r.run_after FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id`+
-		c.where()+" ORDER BY ti.claim_rank, ti.turn, ti.id"+limit(maxWaiting, maxWaiting), c.args...)
+ ti.priority_weight, ti.dag_version_id, ti.replaying, r.logical_date, r.run_after FROM task_instance ti`+t.force("k_claim")+t.s.db.StraightJoin()+
+		"dag_run r ON r.id = ti.dag_run_id"+c.where()+" ORDER BY ti.claim_rank, ti.turn, ti.id"+limit(n, maxWaiting), c.args...)
 	return rows, err
 }

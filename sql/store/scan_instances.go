@@ -11,10 +11,13 @@ import (
 // thrown away costs as much as any.
 type columnSet func(r *instanceRow) (columns string, targets []any)
 
-// scheduleColumns is what a decision looks at and what queueing needs.
+// scheduleColumns is what a decision looks at, what queueing needs, and what a
+// worker is told of an instance that never ran.
 func scheduleColumns(r *instanceRow) (string, []any) {
-	return "id, dag_run_id, task_id, map_index, state, pool, pool_slots, priority_weight, skip_tasks, next_try_at, replaying",
-		[]any{&r.ID, &r.DagRunID, &r.TaskID, &r.MapIndex, &r.State, &r.Pool, &r.PoolSlots, &r.PriorityWeight, &r.SkipTasks, &r.NextTryAt, &r.Replaying}
+	return `id, dag_run_id, task_id, map_index, state, pool, pool_slots, priority_weight, skip_tasks, next_try_at, replaying, fence, max_tries, operator, queue,
+ dag_version_id`,
+		[]any{&r.ID, &r.DagRunID, &r.TaskID, &r.MapIndex, &r.State, &r.Pool, &r.PoolSlots, &r.PriorityWeight, &r.SkipTasks, &r.NextTryAt, &r.Replaying,
+			&r.Fence, &r.MaxTries, &r.Operator, &r.Queue, &r.VersionID}
 }
 
 // resultColumns is what Apply guards by and counts on from.

@@ -188,7 +188,7 @@ func (t *tx) loadRuns(ctx context.Context, runs []*passRun) error {
 			if r.held == nil && r.def != nil {
 				r.held = make([]dag.TaskInstance, 0, len(r.def.Tasks))
 			}
-			row.DagID, row.RunID, row.VersionID = r.run.DagID, r.run.RunID, r.run.VersionID
+			row.DagID, row.RunID = r.run.DagID, r.run.RunID
 			r.fleeting = r.fleeting || row.Replaying
 			r.held = append(r.held, row.model())
 		})

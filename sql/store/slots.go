@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -9,8 +12,7 @@ import (
 
 // slots is what is in use and what is open, while all pools are locked.
 type slots struct {
-	// open has the pools; a pool without a limit has unlimited set.
-	open map[string]*openPool
+	pools map[string]*openPool
 	// active counts instances that occupy a slot: by run, by task of a run, by
 	// task of a DAG.
 	runs     map[int64]int
@@ -20,19 +22,23 @@ type slots struct {
 	// refused is set when a limit of a run or a task kept an instance from a slot.
 	refused bool
 	fair
-	// stands is set when the count may be gone on from: seen is what the file was
-	// then, and counted when it was made.
+	// drained is set when nothing is queued.
+	drained bool
+	// stands is set when the count may be gone on from: seen is the stamp of this
+	// pass, and counted when it was made.
 	stands  bool
 	pass    int64
 	before  *stood
-	seen    fileStamp
+	seen    passStamp
 	counted time.Time
 }
 
+// openPool is a pool in a pass.
 type openPool struct {
 	open      int
 	size      int
 	unlimited bool
+	deferred  bool // deferred instances count as well
 }
 
 type runTask struct {
@@ -42,28 +48,37 @@ type runTask struct {
 
 type dagTask struct{ dag, task string }
 
-// lockPools locks all pools in the order of their names, and tells which of them
-// count deferred instances. Nothing is taken off yet.
-func (t *tx) lockPools(ctx context.Context) (*slots, map[string]bool, error) {
+// beginPass begins to hand out slots. Where passes are numbered it locks them out
+// by that; else lockPools does.
+func (t *tx) beginPass(ctx context.Context) (*slots, error) {
 	l := &slots{
-		open: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
+		pools: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
 		fair: newFair(),
 	}
-	l.pass, l.before = t.s.standing.begin()
-	deferred := map[string]bool{}
-	var pools []struct {
+	var err error
+	if l.seen, l.stands, err = t.stampPass(ctx); err != nil {
+		return nil, err
+	}
+	if l.stands {
+		l.pass, l.before = t.s.standing.begin()
+	}
+	return l, nil
+}
+
+// lockPools locks all pools in the order of their names. Nothing is taken off yet.
+func (t *tx) lockPools(ctx context.Context, l *slots) error {
+	var rows []struct {
 		Name            string `db:"name"`
 		Slots           int    `db:"slots"`
 		IncludeDeferred bool   `db:"include_deferred"`
 	}
-	if err := t.SelectContext(ctx, &pools, "SELECT name, slots, include_deferred FROM pool ORDER BY name"+t.s.db.ForUpdate()); err != nil {
-		return nil, nil, err
+	if err := t.SelectContext(ctx, &rows, "SELECT name, slots, include_deferred FROM pool ORDER BY name"+t.s.db.ForUpdate()); err != nil {
+		return err
 	}
-	for _, p := range pools {
-		l.open[p.Name] = &openPool{open: p.Slots, size: p.Slots, unlimited: p.Slots < 0}
-		deferred[p.Name] = p.IncludeDeferred
+	for _, p := range rows {
+		l.pools[p.Name] = &openPool{open: p.Slots, size: p.Slots, unlimited: p.Slots < 0, deferred: p.IncludeDeferred}
 	}
-	return l, deferred, nil
+	return nil
 }
 
 // onlyPoolsLimit tells whether nothing but a pool can keep the candidates from a
@@ -90,23 +105,29 @@ func onlyPoolsLimit(runs []*passRun, list []candidate) bool {
 	return true
 }
 
-// countPools takes off what is in use of each pool, and sees whose turn it is.
-func (t *tx) countPools(ctx context.Context, l *slots, deferred map[string]bool) error {
+// countPools takes off what is in use of each pool, and sees whose turn it is. It
+// tells whether anything waits: then that is not enough.
+func (t *tx) countPools(ctx context.Context, l *slots) (waits bool, err error) {
 	var used []inUse
 	if err := t.SelectContext(ctx, &used, `SELECT dag_id, pool, state, priority_weight, COUNT(*) AS n, SUM(pool_slots) AS slots,
  MIN(turn) AS first_turn, MAX(turn) AS last_turn FROM task_instance
- WHERE state IN ('queued', 'running', 'restarting', 'deferred') GROUP BY dag_id, pool, state, priority_weight`); err != nil {
-		return err
+ WHERE state IN ('queued', 'running', 'restarting', 'deferred') GROUP BY dag_id, pool, state, priority_weight
+ UNION ALL SELECT '', '', 'scheduled', 0, 0, 0, 0, 0 FROM (SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1) w`); err != nil {
+		return false, err
 	}
+	if slices.ContainsFunc(used, func(u inUse) bool { return u.State == string(dag.StateScheduled) }) {
+		return true, nil
+	}
+	l.drained, l.counted = true, t.now
 	for _, u := range used {
-		l.count(u, deferred)
+		l.count(u)
 	}
-	return nil
+	return false, nil
 }
 
 // countAll takes off what is in use, and counts it by run and task. Turns of
 // what waits matter only where something is to get a place behind it.
-func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool, turns bool) error {
+func (t *tx) countAll(ctx context.Context, l *slots, turns bool) error {
 	waiting := ""
 	if turns {
 		waiting = ", 'scheduled'"
@@ -118,7 +139,7 @@ func (t *tx) countAll(ctx context.Context, l *slots, deferred map[string]bool, t
 		return err
 	}
 	for _, u := range used {
-		l.count(u, deferred)
+		l.count(u)
 		if dag.State(u.State).Occupies() {
 			l.runs[u.Run] += u.N
 			l.runTasks[runTask{u.Run, u.Task}] += u.N
@@ -145,9 +166,10 @@ type inUse struct {
 }
 
 // count takes slots off their pool, and notes turns.
-func (l *slots) count(u inUse, deferred map[string]bool) {
+func (l *slots) count(u inUse) {
 	occupies := dag.State(u.State).Occupies()
-	if p := l.open[u.Pool]; p != nil && (occupies || deferred[u.Pool]) {
+	l.drained = l.drained && u.State != string(dag.StateQueued)
+	if p := l.pools[u.Pool]; p != nil && (occupies || p.deferred) {
 		p.open -= u.Slots
 	}
 	if occupies {
@@ -158,15 +180,15 @@ func (l *slots) count(u inUse, deferred map[string]bool) {
 
 // countReplays takes off what replays use of their own pool: a slot each.
 func (t *tx) countReplays(ctx context.Context, l *slots) error {
-	pool := l.open[dag.ReplayPool]
-	if pool == nil || pool.unlimited {
+	p := l.pools[dag.ReplayPool]
+	if p == nil || p.unlimited {
 		return nil
 	}
 	var n int
 	if err := t.GetContext(ctx, &n, "SELECT COUNT(*) FROM task_instance WHERE state IN ('queued', 'running', 'restarting') AND replaying = 1"); err != nil {
 		return err
 	}
-	pool.open -= n
+	p.open -= n
 	return nil
 }
 
@@ -175,13 +197,13 @@ func (t *tx) countReplays(ctx context.Context, l *slots) error {
 // the instance. def is nil when the DAG's version is gone: then only the pool
 // counts.
 func (l *slots) take(c *candidate, def *dag.DAG) bool {
-	pool := l.open[c.Pool]
+	pool := l.pools[c.Pool]
 	if pool == nil || (!pool.unlimited && pool.open < c.PoolSlots) {
 		return false
 	}
 	var replays *openPool
 	if c.Replaying {
-		replays = l.open[dag.ReplayPool]
+		replays = l.pools[dag.ReplayPool]
 		if replays == nil || (!replays.unlimited && replays.open < 1) {
 			return false
 		}
@@ -219,7 +241,7 @@ func (l *slots) limited(rt runTask, dt dagTask, def *dag.DAG) bool {
 // neverFits tells whether an instance's pool can never hold it as it is.
 func (l *slots) neverFits(c *candidate) (dag.NeverFit, bool) {
 	n := dag.NeverFit{DagID: c.DagID, TaskID: c.TaskID, Pool: c.Pool, PoolSlots: c.PoolSlots}
-	pool := l.open[c.Pool]
+	pool := l.pools[c.Pool]
 	if pool == nil {
 		n.Missing = true
 		return n, true
@@ -228,14 +250,46 @@ func (l *slots) neverFits(c *candidate) (dag.NeverFit, bool) {
 	return n, !pool.unlimited && pool.size < c.PoolSlots
 }
 
-func (l *slots) fullPools() []string {
-	var out []string
-	for name, p := range l.open {
-		if !p.unlimited && p.open <= 0 {
-			out = append(out, name)
+// ahead is how many waiting instances are worth a look.
+func (l *slots) ahead() int {
+	open := 0
+	for _, p := range l.pools {
+		if p.unlimited {
+			return maxWaiting
+		}
+		open += min(max(0, p.open), maxWaiting)
+	}
+	return min(max(minWaiting, lookAhead*open), maxWaiting)
+}
+
+// anyOpen tells whether any pool has a slot.
+func (l *slots) anyOpen() bool {
+	for _, p := range l.pools {
+		if p.unlimited || p.open > 0 {
+			return true
 		}
 	}
-	return out
+	return false
+}
+
+// onlyOpen leaves out instances whose pool has no slot or can never hold them;
+// false when no pool has one.
+func (l *slots) onlyOpen(c *condition) bool {
+	var parts []string
+	var args []any
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		switch p := l.pools[name]; {
+		case p.unlimited:
+			parts, args = append(parts, "ti.pool = ?"), append(args, name)
+		case p.open > 0:
+			parts, args = append(parts, "ti.pool = ? AND ti.pool_slots <= ?"), append(args, name, p.size)
+		}
+	}
+	if len(parts) == 0 {
+		return false
+	}
+	c.add("("+strings.Join(parts, " OR ")+")", args...)
+	return true
 }
 
 // fullRuns lists runs that are at their max_active_tasks.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // standingFor is how long a count of what is in use may be gone on from. Turns
@@ -12,12 +14,11 @@ import (
 const standingFor = 50 * time.Millisecond
 
 // standing is what was in use of the pools after the last pass that counted it,
-// with what has been handed out since. On a SQLite file, where one connection
-// writes and can tell whether anybody else has, nothing but its own passes can
-// have raised it, so that a pass which finds room enough need not count again.
-// Counting looks at all that is queued: with small batches it would be most of
-// what a task costs. What has ended since makes it too high, and lets a pass count
-// sooner.
+// with what has been handed out since. Only passes raise it, so that one which
+// knows that no other process has made a pass meanwhile, and finds room enough,
+// need not count again. Counting looks at all that is queued: with small batches
+// it would be most of what a task costs. What has ended since makes it too high,
+// and lets a pass count sooner.
 type standing struct {
 	mu   sync.Mutex
 	pass int64  // the newest pass that has begun
@@ -25,64 +26,84 @@ type standing struct {
 }
 
 type stood struct {
-	pass     int64
-	seen     fileStamp
-	at       time.Time      // when it was counted
-	used     map[string]int // slots by pool
-	deferred map[string]bool
-	fair     fair
+	pass  int64
+	seen  passStamp
+	at    time.Time            // when it was counted
+	pools map[string]*openPool // with what is open of each
+	fair  fair
+	// drained is set when nothing was left queued that this process would claim.
+	drained bool
 }
 
-// fileStamp tells whether another connection has written to a SQLite file:
-// Version changes then. Changes are those of this connection, which begin at
-// nothing when it is a new one.
-type fileStamp struct {
+// passStamp tells whether another process has made a pass. A SQLite file has a
+// version that changes when another connection writes to it; changes are those
+// of this connection, which begin at nothing when it is a new one. On a server
+// passes are numbered, in the row of the default pool, which each pass locks.
+type passStamp struct {
 	Version int64 `db:"data_version"`
 	Changes int64 `db:"changes"`
+	number  int64
 }
 
-// standingStamp is the present one; false on a server, which has none.
-func (t *tx) standingStamp(ctx context.Context) (fileStamp, bool, error) {
-	var now fileStamp
-	if !t.s.db.IsSQLite() {
+// follows tells whether nobody has made a pass between two stamps of this process.
+func (p passStamp) follows(before passStamp) bool {
+	return p.Version == before.Version && p.Changes >= before.Changes && (p.number == 0 || p.number == before.number+1)
+}
+
+// stampPass gives the stamp of the pass that begins; false when there is none to
+// be had: on a Galera cluster, whose nodes do not see each other's locks, a
+// number in one row would only make them get in each other's way.
+func (t *tx) stampPass(ctx context.Context) (passStamp, bool, error) {
+	var now passStamp
+	if t.s.db.IsSQLite() {
+		err := t.GetContext(ctx, &now, "SELECT data_version, total_changes() AS changes FROM pragma_data_version()")
+		return now, err == nil, err
+	}
+	if t.s.cluster {
 		return now, false, nil
 	}
-	err := t.GetContext(ctx, &now, "SELECT data_version, total_changes() AS changes FROM pragma_data_version()")
+	r, err := t.ExecContext(ctx, numberPass, dag.DefaultPool)
+	if err != nil {
+		return now, false, err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return now, false, err
+	}
+	now.number, err = r.LastInsertId()
 	return now, err == nil, err
 }
 
-// countOrGoOn takes off what is in use of each pool, as countPools does, or as
-// it was when it was last counted if that leaves room for all candidates.
-func (t *tx) countOrGoOn(ctx context.Context, l *slots, deferred map[string]bool, ready []candidate) error {
-	now, can, err := t.standingStamp(ctx)
-	if err != nil {
-		return err
+// numberPass locks the row of the default pool, and thereby all passes, and
+// gives the number of this one as the statement's id.
+const numberPass = "UPDATE pool SET passes = LAST_INSERT_ID(passes + 1) WHERE name = ?"
+
+// changePools lets the next pass see that pools have changed.
+func (t *tx) changePools(ctx context.Context) error {
+	if t.s.db.IsSQLite() {
+		t.s.standing.begin()
+		return nil
 	}
-	if !can || !t.goOn(l, deferred, now, ready) {
-		l.counted = t.now
-		if err := t.countPools(ctx, l, deferred); err != nil {
-			return err
-		}
-	}
-	l.seen, l.stands = now, can
-	return nil
+	_, err := t.exec(ctx, numberPass, dag.DefaultPool)
+	return err
 }
 
-func (t *tx) goOn(l *slots, deferred map[string]bool, now fileStamp, ready []candidate) bool {
+// goOn fills in what is in use as it was when it was last counted, if that is
+// known still and leaves room for all candidates.
+func (t *tx) goOn(l *slots, ready []candidate) bool {
 	s := l.before
-	if s == nil || s.seen.Version != now.Version || s.seen.Changes > now.Changes || !maps.Equal(s.deferred, deferred) {
+	if s == nil || !l.stands || t.unqueued || !l.seen.follows(s.seen) {
 		return false
 	}
 	if since := t.now.Sub(s.at); since < 0 || since >= standingFor {
 		return false
 	}
 	left := map[string]int{}
-	for name, p := range l.open {
-		left[name] = p.open - s.used[name]
+	for name, p := range s.pools {
+		left[name] = p.open
 	}
 	for i := range ready {
 		c := &ready[i]
-		p := l.open[c.Pool]
+		p := s.pools[c.Pool]
 		if p == nil || c.Replaying {
 			return false
 		}
@@ -90,14 +111,11 @@ func (t *tx) goOn(l *slots, deferred map[string]bool, now fileStamp, ready []can
 			return false
 		}
 	}
-	for name, p := range l.open {
-		p.open -= s.used[name]
-	}
-	l.fair, l.counted = s.fair, s.at
+	l.pools, l.fair, l.counted, l.drained = s.pools, s.fair, s.at, s.drained
 	return true
 }
 
-// begin begins a pass, which holds the file's write lock, and gives what the one
+// begin begins a pass, which holds the lock of all passes, and gives what the one
 // before it left.
 func (s *standing) begin() (pass int64, before *stood) {
 	s.mu.Lock()
@@ -110,12 +128,8 @@ func (s *standing) begin() (pass int64, before *stood) {
 // keepStanding remembers what is in use at the end of a pass, once the
 // transaction is committed: what it took off for results of its own counts again
 // if it is not.
-func (t *tx) keepStanding(l *slots, deferred map[string]bool) {
-	used := make(map[string]int, len(l.open))
-	for name, p := range l.open {
-		used[name] = p.size - p.open
-	}
-	t.stands = &stood{pass: l.pass, seen: l.seen, at: l.counted, used: used, deferred: deferred, fair: l.fair}
+func (t *tx) keepStanding(l *slots) {
+	t.stands = &stood{pass: l.pass, seen: l.seen, at: l.counted, pools: maps.Clone(l.pools), fair: l.fair, drained: l.drained}
 }
 
 // commit makes what a committed transaction counted the present standing, unless

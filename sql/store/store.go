@@ -22,6 +22,7 @@ type Store struct {
 	db       *dialect.DB
 	clock    dag.Clock // nil: the server tells the time
 	secrets  *fernet   // nil: no key
+	cluster  bool      // several servers that write, and do not see each other's locks
 	versions *versionCache
 	memory   *runMemory
 	held     *holding
@@ -64,6 +65,10 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{db: db, clock: o.Clock, secrets: secrets, versions: newVersionCache(), memory: newRunMemory(), held: newHolding(), allowed: map[change]bool{}, log: o.Log}
+	if s.cluster, err = db.Cluster(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
 	if s.clock == nil && db.IsSQLite() {
 		s.clock = crashpoint.Clock(dag.SystemClock{})
 	}
@@ -163,22 +168,48 @@ type tx struct {
 	ended []settled
 	// trusts is set when it may go by what this process remembers.
 	trusts bool
+	// asked is set when waits tells whether anything was scheduled as it began, and
+	// unqueued when it set queued instances back to that.
+	asked, waits, unqueued bool
+	// takes is what a worker asks for in it; starts are the rows that it got before
+	// they were ever queued.
+	takes  *dag.ClaimParams
+	starts []instanceRow
 	// began are the rows that it claimed, and done the results that it wrote.
 	began []instanceRow
 	done  []settled
 }
 
+// begin is the first statement of a transaction. One that will ask whether
+// anything waits for a slot asks a server at once: a statement is a round trip.
+func (s *Store) begin(ctx context.Context, x *sqlx.Tx, asks bool) (*tx, error) {
+	t := &tx{Tx: x, s: s, tally: tally{}}
+	var err error
+	if t.asked = asks && s.clock == nil; t.asked {
+		var at dialect.Time
+		err = x.QueryRowxContext(ctx, "SELECT UTC_TIMESTAMP(6), EXISTS (SELECT 1 FROM task_instance WHERE state = 'scheduled')").Scan(&at, &t.waits)
+		t.now = at.Time
+	} else {
+		t.now, err = s.nowBy(ctx, x)
+	}
+	t.at = dialect.Stamp(t.now)
+	return t, err
+}
+
 // write runs fn in a transaction that is repeated as dialect.DB.Write says: fn
 // must set its results anew each time.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
+	return s.writeAsking(ctx, op, false, fn)
+}
+
+func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(ctx context.Context, t *tx) error) error {
 	crashpoint.At(op, "before")
 	var last *tx
 	err := s.db.Write(ctx, func(ctx context.Context, x *sqlx.Tx) error {
-		now, err := s.nowBy(ctx, x)
+		t, err := s.begin(ctx, x, asks)
 		if err != nil {
 			return err
 		}
-		t := &tx{Tx: x, s: s, now: now, at: dialect.Stamp(now), tally: tally{}}
 		if err = fn(ctx, t); err == nil {
 			err = t.writeTally(ctx)
 		}

@@ -99,6 +99,7 @@ func (t *tx) move(ctx context.Context, c change, ids []int64) (map[int64]bool, e
 		set += ", start_date = COALESCE(start_date, ?), end_date = ?, next_try_at = NULL, lease_until = NULL"
 		args = append(args, t.at, t.at)
 	case c.to == dag.StateScheduled:
+		t.unqueued = true
 		set += ", scheduled_at = ?, queued_at = NULL"
 		args = append(args, t.at)
 	}

@@ -49,10 +49,10 @@ func (t *trust) proved(right bool) {
 	t.next = min(2*t.looks, mostLooks)
 }
 
-// writeTrusting is write for a transaction that may go by memory.
+// writeTrusting is write for a transaction of results, which may go by memory.
 func (s *Store) writeTrusting(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	if s.trust.may() {
-		err := s.write(ctx, op, func(ctx context.Context, t *tx) error {
+		err := s.writeAsking(ctx, op, true, func(ctx context.Context, t *tx) error {
 			t.trusts = true
 			return fn(ctx, t)
 		})
@@ -62,7 +62,7 @@ func (s *Store) writeTrusting(ctx context.Context, op string, fn func(ctx contex
 			return err
 		}
 	}
-	return s.write(ctx, op, fn)
+	return s.writeAsking(ctx, op, true, fn)
 }
 
 // maxHeld bounds the rows that holding keeps: more than any worker has slots.
