@@ -85,7 +85,7 @@ func (t *tx) createRow(ctx context.Context, n *dag.NewRun) (dag.CreatedRun, erro
 		if gone, err := t.giveWay(ctx, existing.Run); err != nil || !gone {
 			return existing, err
 		}
-		return t.createRun(ctx, n)
+		return t.createRow(ctx, n)
 	}
 	if err != nil {
 		return dag.CreatedRun{}, err
