@@ -125,11 +125,9 @@ func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, er
 	var rows []passRow
 	var err error
 	if pass.OnlyRun != 0 {
-		err = t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run WHERE id = ? AND state IN ('queued', 'running')"+
-			t.s.db.SkipLocked(), pass.OnlyRun)
+		rows, err = t.passRows(ctx, " WHERE id = ? AND state IN ('queued', 'running')"+t.s.db.SkipLocked(), pass.OnlyRun)
 	} else {
-		err = t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run"+t.force("k_eval")+
-			` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND NOT EXISTS
+		rows, err = t.passRows(ctx, t.force("k_eval")+` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND NOT EXISTS
  (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
 			t.s.db.SkipLocked(), t.at)
 	}
@@ -137,6 +135,29 @@ func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, er
 		return nil, err
 	}
 	return passRuns(rows), nil
+}
+
+// passRows reads the rows of runs in a pass.
+func (t *tx) passRows(ctx context.Context, tail string, args ...any) ([]passRow, error) {
+	found, err := t.QueryContext(ctx, "SELECT "+passColumns+" FROM dag_run"+tail, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	var r passRow
+	targets := []any{
+		&r.ID, &r.DagID, &r.RunID, &r.Type, &r.State, &r.LogicalDate, &r.DataIntervalStart, &r.DataIntervalEnd, &r.RunAfter, &r.QueuedAt, &r.StartDate,
+		&r.EndDate, &r.Reason, &r.Conf, &r.TriggeredBy, &r.Note, &r.ClearNumber, &r.IsReplay, &r.VersionID, &r.UpdatedAt, &r.NextEvalAt,
+	}
+	var out []passRow
+	for found.Next() {
+		r = passRow{}
+		if err := found.Scan(targets...); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, found.Err()
 }
 
 func passRuns(rows []passRow) []*passRun {
