@@ -41,7 +41,7 @@ func TestAFileOfMistakes(t *testing.T) {
 // Each problem names the keys that it lies below.
 func TestMistakesBelowALongKey(t *testing.T) {
 	t.Parallel()
-	key := strings.Repeat("k", 1<<20)
+	key := strings.Repeat("k", 64<<10)
 	var b strings.Builder
 	b.WriteString(key + ":\n  schedule: none\n  " + key + ": 1\n  tasks:\n")
 	for i := range 2000 {
