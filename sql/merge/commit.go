@@ -171,6 +171,8 @@ func sourceError(err error) error {
 	switch {
 	case errors.Is(err, source.ErrNotFound):
 		return problem(CodeSourceMissing, "%s", err).hint("check the pattern and the folder; on_missing: skip or empty makes this no failure")
+	case errors.Is(err, source.ErrNotAFile):
+		return problem(CodeInvalid, "%s", err).hint("name a file; what comes through a pipe is written to one first")
 	case errors.Is(err, source.ErrEncoding):
 		return problem(codeSourceEncoding, "%s", err)
 	case errors.Is(err, source.ErrHeader):

@@ -205,6 +205,9 @@ func (s *step) content(text string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.t.Dir, path)
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
+		return "", fault.New(fault.CodeInvalidArgument, path+" is no regular file")
+	}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fault.New(fault.CodeFileNotFound, "there is no file "+path)

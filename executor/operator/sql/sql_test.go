@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -131,6 +132,9 @@ func TestFileOfStatements(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(f.Dir, "queries", "totals.sql"), []byte("-- totals\nDELETE FROM x WHERE s = 'X';\n"), 0o600))
 	f.Render = func(s string) (string, error) { return strings.ReplaceAll(s, "X", "a"), nil }
 	require.JSONEq(t, `{"statements": 1, "rows_affected": 1}`, value(t, run(t, f)))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(f.Dir, "pipe.sql"), 0o600))
+	f.Args["sql"] = "pipe.sql"
+	require.Equal(t, "INVALID_ARGUMENT", run(t, f).Err.Code, "nobody writes to it")
 }
 
 func TestWhatWouldBreakTheTransactionIsRefused(t *testing.T) {

@@ -23,7 +23,8 @@ type File struct {
 }
 
 // Glob finds the files that match a pattern, sorted by name. A relative pattern
-// starts in dir. Folders are left out. No match is ErrNotFound.
+// starts in dir. Folders are left out. No match is ErrNotFound, and what is
+// neither file nor folder ErrNotAFile.
 func Glob(dir, pattern string) ([]File, error) {
 	full := pattern
 	if !filepath.IsAbs(full) {
@@ -51,6 +52,9 @@ func Glob(dir, pattern string) ([]File, error) {
 		}
 		if info.IsDir() {
 			continue
+		}
+		if !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
+			return nil, fmt.Errorf("%s: %w", p, ErrNotAFile)
 		}
 		name := p
 		if !filepath.IsAbs(pattern) {
@@ -225,17 +229,28 @@ func (s *Files) Close() error {
 	return f.Close()
 }
 
+// until reads until a context is done: a large file takes minutes.
+type until struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (u until) Read(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.r.Read(p)
+}
+
 // SumFile is the hash of a file's bytes.
 func SumFile(ctx context.Context, file File) (string, error) {
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
 	f, err := os.Open(file.Path)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	_, err = io.Copy(sum, f)
+	_, err = io.Copy(sum, until{ctx, f})
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}

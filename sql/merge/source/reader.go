@@ -53,6 +53,8 @@ var (
 	ErrTooLarge = errors.New("the file asks for too much memory")
 	// ErrChanged: the file was written to while it was read.
 	ErrChanged = errors.New("the file changed while it was read")
+	// ErrNotAFile: a named pipe, a device or the like, which might never end.
+	ErrNotAFile = errors.New("it is no regular file")
 	// ErrNotFound: no file matches.
 	ErrNotFound = errors.New("no file matches")
 )

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -311,6 +312,27 @@ func TestFiles(t *testing.T) {
 	require.ErrorIs(t, err, source.ErrNotFound)
 	_, err = source.Glob(dir, "none.csv")
 	require.ErrorIs(t, err, source.ErrNotFound)
+}
+
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe.csv"), 0o600))
+	for _, pattern := range []string{"pipe.csv", "*.csv", "/dev/null"} {
+		_, err := source.Glob(dir, pattern)
+		require.ErrorIs(t, err, source.ErrNotAFile, pattern)
+	}
+}
+
+func TestASumEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.csv")
+	write(t, path, make([]byte, 1<<20))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("over")
+	cancel(why)
+	_, err := source.SumFile(ctx, source.File{Path: path, Name: "a.csv"})
+	require.ErrorIs(t, err, why)
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {
