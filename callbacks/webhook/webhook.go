@@ -53,8 +53,6 @@ func Spec() dag.OperatorSpec {
 			}
 			return []dag.Problem{{Severity: dag.SeverityError, Code: "bad-value", Message: "url is not an http:// or https:// URL with a host", Path: "url"}}
 		},
-		// Keys of Airflow's notifier that do nothing here.
-		Ignored: []string{"http_conn_id", "method", "data", "json", "endpoint", "extra_options"},
 	}
 }
 

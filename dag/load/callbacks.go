@@ -250,8 +250,6 @@ func likeNotifier(path string) string {
 		return "email"
 	case strings.Contains(path, ".pagerduty.") && (strings.HasSuffix(class, "Notifier") || strings.HasPrefix(class, "send_")):
 		return "pagerduty"
-	case strings.Contains(path, ".http.") && strings.HasSuffix(class, "Notifier"):
-		return "webhook"
 	default:
 		return ""
 	}

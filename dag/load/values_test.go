@@ -353,5 +353,10 @@ func TestArgumentsOfCallbacks(t *testing.T) {
 		require.True(t, res.HasErrors(), args)
 		require.Contains(t, lines(res.Problems), want)
 	}
+	// Airflow's own, whose arguments say nothing to a webhook, is named and left out.
+	res = load.Files(folderText("d:\n  on_failure_callback: {callback: airflow.providers.http.notifications.HttpNotifier, endpoint: x}\n"+small), o)
+	require.False(t, res.HasErrors(), lines(res.Problems))
+	require.Contains(t, lines(res.Problems), "HttpNotifier\" is not called")
+	require.Empty(t, res.DAGs[0].Callbacks.OnFailure)
 	require.False(t, load.Files(folderText("d:\n  on_failure_callback: {callback: log, anything: [1]}\n"+small), o).HasErrors(), "not listed")
 }
