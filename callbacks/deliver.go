@@ -134,7 +134,10 @@ func (d *Dispatcher) notify(ctx context.Context, e dag.Event) (err error) {
 	if !ok {
 		return Permanent(fmt.Errorf("there is no callback %q; there are: %s", e.Callback.Name, strings.Join(d.names, ", ")))
 	}
-	del := Delivery{Event: e, Body: e.Context, Connection: d.connection, Clock: d.o.Clock}
+	del := Delivery{
+		Event: e, Body: e.Context, Connection: d.connection, Clock: d.o.Clock,
+		Warn: func(message string, attrs ...any) { d.o.Log.With(eventAttrs(e)...).WarnContext(ctx, message, attrs...) },
+	}
 	if err := json.Unmarshal(e.Context, &del.Context); err != nil {
 		return Permanent(fmt.Errorf("the stored event cannot be read: %w", err))
 	}

@@ -73,6 +73,8 @@ type Delivery struct {
 	// Connection finds a connection by id.
 	Connection func(ctx context.Context, id string) (dag.Connection, error)
 	Clock      dag.Clock
+	// Warn tells the log what was odd about a delivery that worked.
+	Warn func(message string, attrs ...any)
 }
 
 // Failure is a delivery that failed, with what the dispatcher should know.

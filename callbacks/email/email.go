@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/dag"
@@ -91,7 +92,7 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 	if err != nil {
 		return err
 	}
-	return send(ctx, conn, msg, timeout)
+	return send(ctx, conn, msg, timeout, d.Warn)
 }
 
 func connectionID(a callbacks.Args) (string, error) {
@@ -190,7 +191,7 @@ func plain(d callbacks.Delivery) string {
 
 // send hands the message over. Once the server has taken it, nothing that
 // happens on the way out makes it undelivered.
-func send(ctx context.Context, conn dag.Connection, m *mail.Msg, timeout time.Duration) error {
+func send(ctx context.Context, conn dag.Connection, m *mail.Msg, timeout time.Duration, warn func(string, ...any)) error {
 	if conn.Host == "" {
 		return callbacks.Permanent(fmt.Errorf("the connection %q has no host", conn.ID))
 	}
@@ -228,12 +229,60 @@ func send(ctx context.Context, conn dag.Connection, m *mail.Msg, timeout time.Du
 	stop := context.AfterFunc(ctx, func() { _ = open.Close() })
 	defer stop()
 	err = client.SendWithSMTPClient(open, m)
+	if refused := (*mail.SendError)(nil); errors.As(err, &refused) && refused.Reason == mail.ErrSMTPRcptTo {
+		err = sendToOthers(open, m, warn)
+	}
 	if err == nil {
 		_ = client.CloseWithSMTPClient(open)
 		return nil
 	}
 	_ = open.Close()
 	return verdict(ctx, "send through "+place, err, timeout)
+}
+
+// sendToOthers hands a message over again of which the server has refused a
+// recipient: an address that is gone for good keeps the message from nobody else.
+// One that is refused for now keeps it from all, until the next try.
+func sendToOthers(c *smtp.Client, m *mail.Msg, warn func(string, ...any)) error {
+	from, err := m.GetSender(false)
+	if err != nil {
+		return err
+	}
+	recipients, err := m.GetRecipients()
+	if err != nil {
+		return err
+	}
+	if err := c.Mail(from); err != nil {
+		return err
+	}
+	var gone []string
+	for _, r := range recipients {
+		answer := c.Rcpt(r)
+		if answer == nil {
+			continue
+		}
+		err = answer
+		var proto *textproto.Error
+		if !errors.As(answer, &proto) || proto.Code < 500 {
+			return answer
+		}
+		gone = append(gone, r)
+	}
+	if len(gone) == len(recipients) {
+		return err
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := m.WriteTo(w); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	warn("the e-mail was taken, but not for every recipient", "refused", strings.Join(gone, ", "))
+	return nil
 }
 
 func truth(v any) bool {

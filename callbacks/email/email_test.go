@@ -86,6 +86,23 @@ func TestServersThatMisbehave(t *testing.T) {
 	}
 }
 
+func TestARecipientThatIsGoneKeepsNobodyElseFromTheMessage(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, map[string]string{"gone@example.org": "550 nobody here"})
+	require.NoError(t, send(t, s, callbacks.Args{"to": "gone@example.org, a@example.org", "cc": "b@example.org"}))
+	require.Len(t, s.got(), 1)
+	s.mu.Lock()
+	require.Equal(t, []string{"TO:<a@example.org>", "TO:<b@example.org>"}, s.rcpts[len(s.rcpts)-2:])
+	s.mu.Unlock()
+
+	// One that is refused for now is tried again, with the others, wherever it stands.
+	for _, to := range []string{"busy@example.org, gone@example.org, a@example.org", "gone@example.org, busy@example.org"} {
+		s = newServer(t, map[string]string{"gone@example.org": "550 nobody here", "busy@example.org": "450 later"})
+		require.False(t, notifytest.AsFailure(t, send(t, s, callbacks.Args{"to": to})).Permanent, to)
+		require.Empty(t, s.got())
+	}
+}
+
 func TestWhatHappensAfterTheServerTookItDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, map[string]string{"QUIT": ""})

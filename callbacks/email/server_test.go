@@ -78,6 +78,12 @@ func (s *smtpServer) serve(c net.Conn) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		verb = strings.ToUpper(verb)
 		answer, own := s.answers[verb]
+		if verb == "RCPT" { // one for an address goes before
+			address := strings.TrimSuffix(strings.TrimPrefix(rest, "TO:<"), ">")
+			if a, ok := s.answers[address]; ok {
+				answer, own = a, true
+			}
+		}
 		if !own {
 			answer = map[string]string{
 				"EHLO": "250-test\r\n250 AUTH PLAIN LOGIN", "DATA": "354 go on", "QUIT": "221 bye", "AUTH": "235 welcome", "RSET": "250 ok", "NOOP": "250 ok",

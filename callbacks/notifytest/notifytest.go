@@ -53,6 +53,7 @@ func Delivery(tb testing.TB, c dag.EventContext, args callbacks.Args, conn dag.C
 	require.NoError(tb, err)
 	return callbacks.Delivery{
 		Event: dag.Event{DedupKey: c.DedupKey, Kind: c.Event, Context: body}, Context: c, Body: body, Args: args, Clock: dagtest.NewClock(Noon),
+		Warn: func(message string, attrs ...any) { tb.Log(append([]any{message}, attrs...)...) },
 		Connection: func(_ context.Context, id string) (dag.Connection, error) {
 			conn.ID = id
 			return conn, nil
