@@ -33,6 +33,8 @@ func TestCheckFindsWhatFailsInEveryRun(t *testing.T) {
 		"{{ parms.work }}":                                          `did you mean "params"?`,
 		"{{ execution_date }}":                                      "logical_date",
 		"{{ ds | uper }}":                                           `did you mean "upper"?`,
+		"{{ ds is ":                                                 "an expression in it is not whole",
+		"{{ ds not ":                                                "an expression in it is not whole",
 		"{% nope %}":                                                "there is no statement",
 		"{{ params.wrk }}":                                          `did you mean "work"?`,
 		"{{ params.nothing_like_it }}":                              "declare it",

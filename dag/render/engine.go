@@ -185,12 +185,18 @@ func (r *Renderer) run(source string, work func(c *compiled) error) (err error) 
 	defer r.mu.Unlock()
 	r.setUp()
 	r.budget = &budget{clock: r.in.Clock, deadline: r.in.Clock.Now().Add(r.in.Timeout), timeout: r.in.Timeout}
+	read := false
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover(); {
+		case p == nil:
+		case !read: // the parser stumbles where an expression ends in "is" or "not"
+			err = r.explain(source, &malformed{"the template cannot be read: an expression in it is not whole"})
+		default:
 			err = r.explain(source, fmt.Errorf("the template engine failed: %v", p))
 		}
 	}()
 	c, err := r.compile(source)
+	read = true
 	if err == nil {
 		err = r.addPrevious(source)
 	}
