@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -217,4 +218,14 @@ größe.été:
 	require.Equal(t, [][2]any{
 		{"Übung.запрос", []string(nil)}, {"日次", []string{"Übung.запрос"}}, {"after_٣", []string{"Übung.запрос", "日次"}},
 	}, edges(d))
+}
+
+func TestAnIDThatItsGroupsMakeTooLong(t *testing.T) {
+	t.Parallel()
+	outer, inner := strings.Repeat("o", 150), strings.Repeat("i", 97)
+	text := func(task string) string {
+		return "d:\n  task_groups: {" + outer + ": {}, " + inner + ": {parent_group_name: " + outer + "}}\n  tasks: {" + task + ": {operator: empty, task_group_name: " + inner + "}}\n"
+	}
+	require.Empty(t, lines(loadText(t, text("a")).Problems), "150 + 1 + 97 + 1 + 1 bytes")
+	require.Contains(t, lines(loadText(t, text("ab")).Problems), "with the names of its groups the task's id has 251 bytes; at most 250 are allowed")
 }

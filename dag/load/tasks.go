@@ -116,8 +116,12 @@ func (b *builder) nameTask(t *taskDraft) {
 			id = g.childID(b, t.name)
 		}
 	}
-	if !taskID.MatchString(t.name) || len(id) > maxID {
+	switch {
+	case !taskID.MatchString(t.name) || len(t.name) > maxID:
 		b.rep.err(t.key, t.path, codeBadID, quote(t.name)+" cannot be a task's id", idRule)
+	case len(id) > maxID:
+		b.rep.err(t.key, t.path, codeBadID, "with the names of its groups the task's id has "+count(len(id))+" bytes; at most "+count(maxID)+" are allowed",
+			"shorten the groups' names, or set prefix_group_id: false")
 	}
 	for _, g := range []*groupDraft{b.byName[t.name], b.groupIDs[id]} {
 		if g != nil {
