@@ -67,14 +67,25 @@ func (x *exchange) wait(ctx, over context.Context) []pending {
 		}
 		return x.ready(slices.Clone(x.backlog.late))
 	}
-	select {
-	case p := <-x.w.results:
-		return x.ready([]pending{p})
-	case <-stop:
-	case <-x.w.o.Wake:
-	case <-x.w.o.Clock.After(min(x.w.o.Poll<<min(x.failures, 4), 5*time.Second)):
+	passes := x.w.passes
+	if ctx.Err() != nil || x.unsure || x.failures > 0 {
+		passes = nil
 	}
-	return nil
+	poll := x.w.o.Clock.After(min(x.w.o.Poll<<min(x.failures, 4), 5*time.Second))
+	for {
+		select {
+		case p := <-x.w.results:
+			return x.ready([]pending{p})
+		case <-stop:
+		case <-x.w.o.Wake:
+		case a := <-passes:
+			if all := x.pass(a); all {
+				continue
+			}
+		case <-poll:
+		}
+		return nil
+	}
 }
 
 // ready adds the results that are there already.
@@ -116,10 +127,7 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 			return
 		}
 	}
-	p := dag.ClaimParams{
-		WorkerID: w.o.ID, Hostname: w.o.Hostname, PID: w.o.PID, Queues: w.o.Queues,
-		N: w.o.Concurrency - x.held + len(batch), Lease: w.o.Lease, OnlyRun: w.o.OnlyRun,
-	}
+	p := x.claimParams(len(batch))
 	if ctx.Err() != nil {
 		p.N = 0
 	}
@@ -161,6 +169,24 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 		x.unsure = p.N > 0 && errors.Is(err, dag.ErrOutcomeUnknown)
 		x.failed(ctx, batch, err)
 	}
+	x.begin(claims, asked, at)
+	x.busy = len(batch) > 1 || len(claims) > 1
+}
+
+// claimParams asks for as much as there are slots, with those that n results
+// leave free.
+func (x *exchange) claimParams(n int) dag.ClaimParams {
+	o := &x.w.o
+	return dag.ClaimParams{
+		WorkerID: o.ID, Hostname: o.Hostname, PID: o.PID, Queues: o.Queues,
+		N: o.Concurrency - x.held + n, Lease: o.Lease, OnlyRun: o.OnlyRun,
+	}
+}
+
+// begin begins claims; asked and at are when they were asked for, by the time
+// that runs and by the clock.
+func (x *exchange) begin(claims []dag.Claim, asked time.Duration, at time.Time) {
+	w := x.w
 	for i, c := range claims {
 		if i == 0 && c.LeaseUntil != nil {
 			w.clock.learn(c.LeaseUntil.Add(-w.o.Lease), at, w.o.Clock.Now())
@@ -168,7 +194,6 @@ func (x *exchange) turn(ctx context.Context, batch []pending) {
 		x.held++
 		w.start(x.work, c, asked, x)
 	}
-	x.busy = len(batch) > 1 || len(claims) > 1
 }
 
 // trade makes the exchange. Beside the scheduler of the same process it decides at

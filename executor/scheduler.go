@@ -113,6 +113,7 @@ type Scheduler struct {
 	moved   bool      // the last pass had runs to look at
 	limit   int       // how many runs the next pass looks at
 
+	beside *Worker     // of the same process; nil without one
 	due    []time.Time // when runs that were made ahead may start
 	steady time.Time   // the end of the last pass
 	failed time.Time   // when the state database last failed a pass, or hung in it
@@ -211,7 +212,7 @@ func (s *Scheduler) Pass(ctx context.Context) (busy bool, err error) {
 func (s *Scheduler) advance(ctx context.Context) (more bool, err error) {
 	began := s.o.Clock.Now()
 	s.limit = max(s.limit, s.o.RunsPerPass)
-	report, err := s.o.Store.Schedule(ctx, dag.SchedulePass{Limit: s.limit, OnlyRun: s.o.OnlyRun}, s.decide)
+	report, taken, err := s.schedule(ctx, dag.SchedulePass{Limit: s.limit, OnlyRun: s.o.OnlyRun})
 	if err != nil {
 		return false, err
 	}
@@ -225,12 +226,24 @@ func (s *Scheduler) advance(ctx context.Context) (more bool, err error) {
 		s.looked = time.Time{}
 		s.o.Wake.Signal()
 	}
-	if report.Queued > 0 {
+	if report.Queued > taken {
 		s.o.WorkerWake.Signal()
 	}
 	s.warn(report.NeverFit)
 	expanded, err := s.expandAll(ctx, report.Runs)
 	return more || expanded, err
+}
+
+// schedule makes a pass. Where the worker of the same process waits for work, it
+// makes it, and takes what the pass finds: then that starts in one commit.
+func (s *Scheduler) schedule(ctx context.Context, pass dag.SchedulePass) (report dag.ScheduleReport, taken int, err error) {
+	if s.beside != nil {
+		if a, ok := s.beside.schedule(ctx, pass); ok {
+			return a.report, a.taken, a.err
+		}
+	}
+	report, err = s.o.Store.Schedule(ctx, pass, s.decide)
+	return report, 0, err
 }
 
 // quickPass is what a pass may take for the next to look at twice as many runs.

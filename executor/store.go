@@ -105,6 +105,10 @@ type WorkerStore interface {
 	// to Schedule, and the report counts them.
 	ExchangeAndSchedule(ctx context.Context, results []dag.Result, p dag.ClaimParams,
 		decide func(s *dag.RunSnapshot, now time.Time) (dag.Decision, error)) ([]dag.ApplyStatus, []dag.Claim, dag.ScheduleReport, error)
+	// ScheduleAndClaim is SchedulerStore.Schedule and Claim in one transaction.
+	// Claims count also beside an error whose outcome is not known.
+	ScheduleAndClaim(ctx context.Context, pass dag.SchedulePass, p dag.ClaimParams,
+		decide func(s *dag.RunSnapshot, now time.Time) (dag.Decision, error)) ([]dag.Claim, dag.ScheduleReport, error)
 	// PutEvents stores events that go with no state change (on_execute_callback),
 	// before the attempt begins; one whose key is there already is left alone.
 	PutEvents(ctx context.Context, events []dag.Event) error

@@ -112,6 +112,7 @@ type Worker struct {
 	clock   *fleetClock // o.Clock
 	keep    *keeper
 	results chan pending // from the attempts to the exchange
+	passes  chan passAsked
 
 	releases releases
 }
@@ -126,12 +127,16 @@ func NewWorker(o WorkerOptions) *Worker {
 	}
 	keep := newKeeper(o.Store, clock, o.LeaseWake, o.Log, o.Lease, o.Heartbeat)
 	keep.poll = o.Poll
-	return &Worker{
+	w := &Worker{
 		o:       o,
 		clock:   clock,
 		keep:    keep,
-		results: make(chan pending, o.Concurrency), releases: releases{n: map[int64]int{}},
+		results: make(chan pending, o.Concurrency), passes: make(chan passAsked), releases: releases{n: map[int64]int{}},
 	}
+	if o.Scheduler != nil {
+		o.Scheduler.beside = w
+	}
+	return w
 }
 
 // Run claims and runs work until ctx ends, then drains: no new claims, running

@@ -56,7 +56,7 @@ func crashPoints(t testing.TB) []string {
 			switch {
 			case pkg != nil && pkg.Name == "crashpoint" && f.Sel.Name == "Point":
 				out = append(out, literal(t, call.Args[0]))
-			case engine && f.Sel.Name == "write" && len(call.Args) == 3:
+			case engine && (f.Sel.Name == "write" || f.Sel.Name == "writeTrusting") && len(call.Args) == 3:
 				for _, moment := range []string{"before", "inside", "after"} {
 					out = append(out, literal(t, call.Args[1])+": "+moment)
 				}

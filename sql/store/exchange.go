@@ -86,6 +86,39 @@ func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p
 	return status, claims, report, err
 }
 
+// ScheduleAndClaim is Schedule and Claim in one transaction, for a process that
+// schedules and works: what is due starts in the commit that finds it due. The
+// claims count also where the report is an error that says that the outcome is
+// not known: the tables were asked.
+func (s *Store) ScheduleAndClaim(ctx context.Context, pass dag.SchedulePass, p dag.ClaimParams, decide Decide) ([]dag.Claim, dag.ScheduleReport, error) {
+	if report, nothing, err := s.nothingDue(ctx, pass); err != nil || nothing {
+		return nil, report, err
+	}
+	var claims []dag.Claim
+	var report dag.ScheduleReport
+	var runs []*passRun
+	s.follows.Store(true)
+	err := s.writeTrusting(ctx, "schedule and claim", func(ctx context.Context, t *tx) error {
+		var err error
+		claims, t.takes = nil, &p
+		if report, runs, err = t.schedule(ctx, pass, decide); err == nil && report.Queued > 0 {
+			claims, err = t.takeWork(ctx, p, runs, report.Queued)
+		}
+		return err
+	})
+	s.scheduled(report, runs, err)
+	if lost := err; dialect.LostCommit(lost) {
+		if claims, err = s.claimed(ctx, claims); err != nil {
+			return nil, report, errors.Join(lost, err)
+		}
+		return claims, report, lost
+	}
+	if err != nil {
+		return nil, report, err
+	}
+	return claims, report, nil
+}
+
 // takeWork gives what was started already, and claims for what is left of the
 // worker's room unless that is known to find nothing: all that the pass gave a
 // slot has started.

@@ -64,60 +64,77 @@ type passRun struct {
 // decision fails is put off for a minute and reported with its error; the
 // others go on.
 func (s *Store) Schedule(ctx context.Context, pass dag.SchedulePass, decide Decide) (dag.ScheduleReport, error) {
-	var report dag.ScheduleReport
-	if s.idle.passes.Load() && pass.OnlyRun == 0 {
-		now, err := s.Now(ctx)
-		if err != nil {
-			return report, err
-		}
-		found, err := s.finds(ctx, "SELECT id FROM dag_run"+s.force("k_eval")+" WHERE next_eval_at <= ? AND state IN ('queued', 'running') LIMIT 1", dialect.Stamp(now))
-		if err == nil && !found {
-			found, err = s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
-		}
-		if err != nil || !found {
-			return dag.ScheduleReport{Now: now}, s.explain("schedule", err)
-		}
+	if report, nothing, err := s.nothingDue(ctx, pass); err != nil || nothing {
+		return report, err
 	}
+	var report dag.ScheduleReport
 	var runs []*passRun
 	err := s.write(ctx, "schedule", func(ctx context.Context, t *tx) error {
-		report = dag.ScheduleReport{Now: t.now}
 		var err error
-		if runs, err = t.dueRuns(ctx, pass); err != nil {
-			return err
-		}
-		if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
-			return err
-		}
-		report.Looked = len(runs)
-		runs = slices.DeleteFunc(runs, func(r *passRun) bool { return r.gone })
-		report.TakenBack = report.Looked - len(runs)
-		if err := t.loadRuns(ctx, runs); err != nil {
-			return err
-		}
-		var ready []candidate
-		for _, r := range runs {
-			ready = append(ready, t.decideRun(r, decide)...)
-		}
-		if err := t.applyDecisions(ctx, runs); err != nil {
-			return err
-		}
-		report.Queued, report.NeverFit, err = t.queue(ctx, runs, ready, pass.OnlyRun)
-		if err != nil {
-			return err
-		}
-		report.Left = t.room
-		for _, r := range runs {
-			if !r.wait {
-				report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision, Err: r.err, Started: r.started})
-			}
-		}
-		return nil
+		report, runs, err = t.schedule(ctx, pass, decide)
+		return err
 	})
+	s.scheduled(report, runs, err)
+	return report, err
+}
+
+// nothingDue tells, after a pass that found nothing, whether that is so still.
+func (s *Store) nothingDue(ctx context.Context, pass dag.SchedulePass) (dag.ScheduleReport, bool, error) {
+	if !s.idle.passes.Load() || pass.OnlyRun != 0 {
+		return dag.ScheduleReport{}, false, nil
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return dag.ScheduleReport{}, false, err
+	}
+	found, err := s.finds(ctx, "SELECT id FROM dag_run"+s.force("k_eval")+" WHERE next_eval_at <= ? AND state IN ('queued', 'running') LIMIT 1", dialect.Stamp(now))
+	if err == nil && !found {
+		found, err = s.finds(ctx, "SELECT id FROM task_instance WHERE state = 'scheduled' LIMIT 1")
+	}
+	return dag.ScheduleReport{Now: now}, !found, s.explain("schedule", err)
+}
+
+// scheduled notes how a pass ended.
+func (s *Store) scheduled(report dag.ScheduleReport, runs []*passRun, err error) {
 	s.idle.passes.Store(err == nil && report.Looked == 0 && report.Queued == 0)
 	if err == nil && s.follows.Load() {
 		s.remember(runs)
 	}
-	return report, err
+}
+
+// schedule is a pass inside a transaction, with the runs that it looked at.
+func (t *tx) schedule(ctx context.Context, pass dag.SchedulePass, decide Decide) (dag.ScheduleReport, []*passRun, error) {
+	report := dag.ScheduleReport{Now: t.now}
+	runs, err := t.dueRuns(ctx, pass)
+	if err != nil {
+		return report, nil, err
+	}
+	if err := t.startRuns(ctx, runs, pass.OnlyRun != 0); err != nil {
+		return report, nil, err
+	}
+	report.Looked = len(runs)
+	runs = slices.DeleteFunc(runs, func(r *passRun) bool { return r.gone })
+	report.TakenBack = report.Looked - len(runs)
+	if err := t.loadRuns(ctx, runs); err != nil {
+		return report, nil, err
+	}
+	var ready []candidate
+	for _, r := range runs {
+		ready = append(ready, t.decideRun(r, decide)...)
+	}
+	if err := t.applyDecisions(ctx, runs); err != nil {
+		return report, nil, err
+	}
+	if report.Queued, report.NeverFit, err = t.queue(ctx, runs, ready, pass.OnlyRun); err != nil {
+		return report, nil, err
+	}
+	report.Left = t.room
+	for _, r := range runs {
+		if !r.wait {
+			report.Runs = append(report.Runs, dag.ScheduledRun{Run: r.run, Decision: r.decision, Err: r.err, Started: r.started})
+		}
+	}
+	return report, runs, nil
 }
 
 // dueRuns locks the runs of a pass. Runs of paused DAGs are passed over.

@@ -1,0 +1,56 @@
+package executor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/airlock-dag/airlock/dag"
+)
+
+// passAsked is a scheduling pass that the scheduler of the same process wants
+// made by a worker with room.
+type passAsked struct {
+	ctx    context.Context
+	pass   dag.SchedulePass
+	answer chan<- passMade
+}
+
+type passMade struct {
+	busy   bool // no slot was free: nothing was done
+	report dag.ScheduleReport
+	taken  int // how many of what was queued the worker has begun
+	err    error
+}
+
+// schedule makes a pass in the goroutine that counts the slots, if that one waits
+// for something to do; else the scheduler makes it itself, beside the exchange.
+func (w *Worker) schedule(ctx context.Context, pass dag.SchedulePass) (passMade, bool) {
+	answer := make(chan passMade, 1)
+	select {
+	case w.passes <- passAsked{ctx, pass, answer}:
+		made := <-answer
+		return made, !made.busy
+	default:
+		return passMade{}, false
+	}
+}
+
+// pass makes a pass and begins what it gives this worker. It tells whether that
+// was all that there is to begin.
+func (x *exchange) pass(a passAsked) (all bool) {
+	w := x.w
+	p := x.claimParams(0)
+	if p.N <= 0 {
+		a.answer <- passMade{busy: true}
+		return true
+	}
+	limited, done := context.WithTimeout(a.ctx, w.o.Lease)
+	defer done()
+	asked, at := w.clock.Elapsed(), w.o.Clock.Now()
+	claims, report, err := w.o.Store.ScheduleAndClaim(limited, a.pass, p, w.o.Scheduler.decide)
+	x.unsure = errors.Is(err, dag.ErrOutcomeUnknown)
+	x.begin(claims, asked, at)
+	x.busy = x.busy || len(claims) > 1
+	a.answer <- passMade{report: report, taken: len(claims), err: err}
+	return !x.unsure && report.Queued <= len(claims)
+}
