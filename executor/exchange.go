@@ -79,7 +79,7 @@ func (x *exchange) wait(ctx, over context.Context) []pending {
 		case <-stop:
 		case <-x.w.o.Wake:
 		case a := <-passes:
-			if all := x.pass(a); all {
+			if all := x.passes(a); all {
 				continue
 			}
 		case <-poll:

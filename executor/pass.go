@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -35,14 +36,34 @@ func (w *Worker) schedule(ctx context.Context, pass dag.SchedulePass) (passMade,
 	}
 }
 
+// nextPass is how long the exchange waits for the pass after one that left runs
+// to look at: what is due begins before the results of what has begun are written.
+const nextPass = 2 * time.Millisecond
+
+// passes makes passes as long as the scheduler asks for the next one at once. It
+// tells whether all that there is to begin has begun.
+func (x *exchange) passes(a passAsked) (all bool) {
+	for {
+		all, more := x.pass(a)
+		if !more {
+			return all
+		}
+		select {
+		case a = <-x.w.passes:
+		case <-x.w.o.Clock.After(nextPass):
+			return all
+		}
+	}
+}
+
 // pass makes a pass and begins what it gives this worker. It tells whether that
-// was all that there is to begin.
-func (x *exchange) pass(a passAsked) (all bool) {
+// was all that there is to begin, and whether there is more to look at.
+func (x *exchange) pass(a passAsked) (all, more bool) {
 	w := x.w
 	p := x.claimParams(0)
 	if p.N <= 0 {
 		a.answer <- passMade{busy: true}
-		return true
+		return true, false
 	}
 	limited, done := context.WithTimeout(a.ctx, w.o.Lease)
 	defer done()
@@ -52,5 +73,5 @@ func (x *exchange) pass(a passAsked) (all bool) {
 	x.begin(claims, asked, at)
 	x.busy = x.busy || len(claims) > 1
 	a.answer <- passMade{report: report, taken: len(claims), err: err}
-	return !x.unsure && report.Queued <= len(claims)
+	return !x.unsure && report.Queued <= len(claims), err == nil && report.Looked >= a.pass.Limit && len(claims) < p.N
 }

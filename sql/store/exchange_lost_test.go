@@ -48,3 +48,33 @@ func TestExchangeAndScheduleAfterALostCommit(t *testing.T) {
 		require.Empty(t, broken)
 	}
 }
+
+// The COMMIT of a pass that takes what it finds is lost: it says so, and gives
+// what was claimed exactly when it was.
+func TestScheduleAndClaimAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqltest.Servers(t) {
+		direct := open(t, server.DSN)
+		manyRuns(t, direct, 1, 2)
+		for _, dropAnswer := range []bool{false, true} {
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 2)
+			decide := evaluate(s)
+			proxy.Arm()
+			claims, _, err := s.ScheduleAndClaim(t.Context(), dag.SchedulePass{Limit: 10}, dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute}, decide)
+			require.ErrorIs(t, err, dag.ErrOutcomeUnknown)
+			require.Equal(t, 1, proxy.Cuts())
+			held, err := direct.Held(t.Context(), "w")
+			require.NoError(t, err)
+			require.Equal(t, dropAnswer, len(held) == 1)
+			require.Len(t, claims, len(held))
+			for i := range claims {
+				require.Equal(t, held[i].ID, claims[i].ID)
+				require.Equal(t, held[i].Fence, claims[i].Fence)
+			}
+			require.NoError(t, s.Close())
+		}
+		broken, err := direct.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, broken)
+	}
+}

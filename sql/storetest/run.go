@@ -63,6 +63,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"nothing starts before what was queued earlier", testStartNowInTurn},
 		{"what others did is seen before anything starts", testStartNowOnce},
 		{"a pool that was made smaller gives no more at once", testPoolsChangeAtOnce},
+		{"a pass beside a worker starts what is due", testScheduleAndClaim},
 		{"claims keep to queues, order and run", testClaimOrder},
 		{"a lease is renewed, lost and reaped", testLeases},
 		{"a batch with a stale result", testStaleInBatch},

@@ -130,3 +130,37 @@ func testPoolsChangeAtOnce(t *testing.T, b *bundle) {
 	require.Equal(t, 1, b.pass().Queued)
 	b.sound()
 }
+
+// testScheduleAndClaim: a pass beside a worker starts what is due, as far as the
+// worker has room; what was queued before comes first.
+func testScheduleAndClaim(t *testing.T, b *bundle) {
+	take := func(n int) ([]dag.Claim, dag.ScheduleReport) {
+		t.Helper()
+		claims, report, err := b.s.ScheduleAndClaim(t.Context(), dag.SchedulePass{Limit: 100},
+			dag.ClaimParams{WorkerID: "w1", Hostname: "h1", N: n, Lease: testLease}, b.decide)
+		require.NoError(t, err)
+		return claims, report
+	}
+	run := b.trigger(oneDAG("d", "a", "b", "c"), "r")
+	claims, report := take(2)
+	require.Equal(t, 3, report.Queued)
+	require.Equal(t, []string{"a", "b"}, tasksOf(claims))
+	require.Equal(t, dag.RunRunning, claims[0].Run.State)
+	require.Equal(t, dag.StateQueued, b.instance(run, "c").State)
+	require.Equal(t, claims[1].TaskInstance, b.instance(run, "b"))
+
+	none, report := take(2)
+	require.Empty(t, none, "no pass was due: what is queued is for a claim")
+	require.Zero(t, report.Queued)
+	b.trigger(oneDAG("d", "a", "b", "c"), "again")
+	claims, report = take(2)
+	require.Equal(t, 3, report.Queued)
+	require.Equal(t, []string{"c", "a"}, tasksOf(claims))
+	require.Equal(t, []string{"r", "again"}, []string{claims[0].Run.RunID, claims[1].Run.RunID})
+
+	// What was taken is known: its result goes the short way.
+	_, _, report = b.trade(1, b.result(claims[0], dag.StateSuccess))
+	require.Len(t, report.Runs, 1)
+	require.Equal(t, dag.StateSuccess, b.instance(run, "c").State)
+	b.sound()
+}
