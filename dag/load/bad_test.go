@@ -57,3 +57,13 @@ func splitWant(line string) (head, text string) {
 	}
 	return strings.Join(words[:min(3, len(words))], " "), text
 }
+
+// A key in double quotes can hold what acts on a terminal, and line ends.
+func TestAKeyThatWouldActOnATerminal(t *testing.T) {
+	t.Parallel()
+	res := loadText(t, "d:\n  schedule: none\n  \"\\e[31mred\\nx\": 1\n  tasks: {a: {operator: empty}}\n")
+	require.Len(t, res.Problems, 1)
+	require.Equal(t, `d.\x1b[31mred\nx`, res.Problems[0].Path)
+	require.NotContains(t, res.Problems[0].String(), "\x1b")
+	require.NotContains(t, res.Problems[0].String(), "\n")
+}

@@ -2,6 +2,9 @@ package load
 
 import (
 	"sort"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -47,7 +50,7 @@ func (r *report) add(p dag.Problem) {
 	if p.Severity == dag.SeverityError {
 		r.failed = true
 	}
-	p.Path, p.Message, p.Hint = dag.CutText(p.Path, maxPath), dag.CutText(p.Message, maxText), dag.CutText(p.Hint, maxText)
+	p.Path, p.Message, p.Hint = dag.CutText(plainPath(p.Path), maxPath), dag.CutText(p.Message, maxText), dag.CutText(p.Hint, maxText)
 	k := problemKey{p.File, p.Line, p.Column, p.Code, p.Message}
 	if r.seen[k] {
 		return
@@ -58,6 +61,16 @@ func (r *report) add(p dag.Problem) {
 	}
 	r.seen[k] = true
 	r.list = append(r.list, p)
+}
+
+// plainPath writes out what would act on a terminal or end the line: a key in
+// double quotes can hold any character.
+func plainPath(path string) string {
+	if !strings.ContainsFunc(path, unicode.IsControl) {
+		return path
+	}
+	quoted := strconv.Quote(path)
+	return quoted[1 : len(quoted)-1]
 }
 
 // finish closes the list of a file.
