@@ -250,6 +250,7 @@ func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 func firstLine(s string, most int) string {
 	s, _, _ = strings.Cut(s, "\n")
+	s = dag.ShownText(s)
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

@@ -249,7 +249,7 @@ func (c dlqShowCmd) Run(ctx context.Context, s *session) error {
 	if l.StackTrace == "" {
 		return nil
 	}
-	_, err = io.WriteString(s.env.Stdout, "\nstack_trace, or the end of stderr:\n"+strings.TrimRight(l.StackTrace, "\n")+"\n")
+	_, err = io.WriteString(s.env.Stdout, "\nstack_trace, or the end of stderr:\n"+strings.TrimRight(dag.ShownText(l.StackTrace), "\n")+"\n")
 	return err
 }
 

@@ -212,7 +212,7 @@ func (s *session) tellDrain(r drainReport) error {
 	}
 	for _, g := range r.Joined {
 		fmt.Fprintf(w, "new since it began: %s of %s.%s, %s, fingerprint %s: %s\n",
-			count(g.Count, "letter"), g.DagID, g.TaskID, g.ErrorCode, g.Fingerprint, shorten(g.Message, 60))
+			count(g.Count, "letter"), g.DagID, g.TaskID, g.ErrorCode, g.Fingerprint, shorten(dag.ShownText(g.Message), 60))
 	}
 	for _, text := range r.MadeBefore {
 		fmt.Fprintln(w, text)

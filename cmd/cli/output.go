@@ -13,6 +13,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"go.yaml.in/yaml/v4"
 	"golang.org/x/term"
+
+	"github.com/airlock-dag/airlock/dag"
 )
 
 // outputFlag is the flag of commands that list or show.
@@ -234,7 +236,7 @@ func cellText(v any) string {
 		if v == "" {
 			return "-"
 		}
-		return v
+		return dag.ShownText(v)
 	case *time.Time:
 		if v == nil {
 			return "-"

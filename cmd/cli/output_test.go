@@ -54,6 +54,11 @@ func TestRowsInEachForm(t *testing.T) {
 	require.JSONEq(t, `[{"name": "a\tb\nc", "at": "2026-01-02T03:04:05.000006+01:00"}, {"name": "", "at": null}]`, printed("json", rows))
 	require.Equal(t, "- name: ''\n  at: null\n", printed("yaml", rows[1:]))
 	require.Contains(t, printed("table", rows), "name")
+	for _, format := range []string{"table", "plain"} {
+		out := printed(format, []row{{"\x1b]0;gotcha\a", nil}})
+		require.Contains(t, out, `\x1b]0;gotcha\a`)
+		require.NotContains(t, out, "\x1b")
+	}
 	require.Equal(t, "[]\n", printed("json", nil), "an empty list is a list")
 	require.Equal(t, "none\n", printed("table", nil))
 }
