@@ -20,6 +20,9 @@ const maxParked = 1000
 // they took the last delivery.
 const maxReceivers = 1000
 
+// sweepEvery is the time between two looks through all lanes.
+const sweepEvery = time.Second
+
 // sparedStep is the time between two events that come back to a receiver that
 // took no more: about what such receivers take (Slack takes one a second).
 const sparedStep = time.Second
@@ -109,6 +112,7 @@ type session struct {
 	places  map[string]int
 	poll    <-chan time.Time // the next look into the outbox; nil until it is asked for
 	renewed time.Time        // the leases, last
+	swept   time.Time        // the lanes, last
 	results chan result
 }
 
@@ -233,8 +237,8 @@ func (s *session) enqueue(c claimed) {
 }
 
 // tidy counts the parked events (those that wait for an older one, or for a
-// receiver that has its share of the places), drops those whose lease is
-// running out, and forgets lanes and receivers that say nothing any more.
+// receiver that has its share of the places), and drops those whose lease is
+// running out.
 func (s *session) tidy(now time.Time) {
 	s.parked = 0
 	order := s.order[:0]
@@ -264,6 +268,15 @@ func (s *session) tidy(now time.Time) {
 		}
 	}
 	s.order = order
+	if since := now.Sub(s.swept); since < 0 || since >= sweepEvery {
+		s.sweep(now)
+	}
+}
+
+// sweep forgets lanes and receivers that say nothing any more. While a receiver
+// is away there may be very many lanes: they are not gone through at each step.
+func (s *session) sweep(now time.Time) {
+	s.swept = now
 	for key, l := range s.lanes {
 		for id, until := range l.away {
 			if !now.Before(until) {
