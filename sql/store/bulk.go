@@ -109,7 +109,7 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 			q.WriteString(" AND " + b.guard.column + " = ? AND " + b.guard.only)
 			args = append(args, b.guard.seen[i])
 		}
-		n, err := t.exec(ctx, "UPDATE "+b.table+" SET "+q.String(), args...)
+		n, err := t.exec(ctx, b.update(t.s)+q.String(), args...)
 		if err != nil {
 			return total, err
 		}
@@ -117,6 +117,10 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 	}
 	return total, nil
 }
+
+// update begins the statement. It must find its rows by their ids, whatever else
+// the guard says of them.
+func (b *bulk) update(s *Store) string { return "UPDATE " + b.table + s.force("PRIMARY") + " SET " }
 
 // onlyVaries is the one column that gets a text of its own in every row, where
 // all others get one value; empty when it is not so.
@@ -143,6 +147,14 @@ func (b *bulk) onlyVaries() string {
 // same for any rows. One thing differs between them: the column varying, or for
 // "" what the guard's column was seen with.
 func (b *bulk) runVarying(ctx context.Context, t *tx, varying string) (int64, error) {
+	query, args, err := b.varying(t.s, varying)
+	if err != nil {
+		return 0, err
+	}
+	return t.exec(ctx, query, args...)
+}
+
+func (b *bulk) varying(s *Store, varying string) (string, []any, error) {
 	var set []string
 	var args []any
 	for _, column := range b.columns {
@@ -164,7 +176,7 @@ func (b *bulk) runVarying(ctx context.Context, t *tx, varying string) (int64, er
 	}
 	object, err := json.Marshal(values)
 	if err != nil {
-		return 0, err
+		return "", nil, err
 	}
 	args = append(args, string(object))
 	if b.guard != nil {
@@ -174,7 +186,7 @@ func (b *bulk) runVarying(ctx context.Context, t *tx, varying string) (int64, er
 		}
 		which += " AND " + b.guard.only
 	}
-	return t.exec(ctx, "UPDATE "+b.table+" SET "+strings.Join(set, ", ")+which, args...)
+	return b.update(s) + strings.Join(set, ", ") + which, args, nil
 }
 
 // plain tells whether every row gets the same values.
@@ -191,11 +203,7 @@ func (b *bulk) plain() bool {
 func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
 	var q strings.Builder
 	var args []any
-	q.WriteString("UPDATE " + b.table)
-	if b.guard != nil { // no other index may serve: it would lock what is not ours
-		q.WriteString(t.force("PRIMARY"))
-	}
-	q.WriteString(" SET ")
+	q.WriteString(b.update(t.s))
 	for n, column := range b.columns {
 		if n > 0 {
 			q.WriteString(", ")
