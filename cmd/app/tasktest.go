@@ -121,8 +121,12 @@ func noSuchDAG(op, id string, res load.Result) error {
 	} else if len(ids) > 0 {
 		hint = "see `airlock dags list`"
 	}
-	if len(res.Broken) > 0 {
-		hint = "mistakes keep DAGs out: `airlock dags validate` shows those of " + strings.Join(res.Broken, ", ")
+	if n := len(res.Broken); n > 0 {
+		const most = 5 // of a folder of nothing but mistakes
+		hint = "mistakes keep DAGs out: `airlock dags validate` shows those of " + strings.Join(res.Broken[:min(n, most)], ", ")
+		if n > most {
+			hint += fmt.Sprintf(" and %d more files", n-most)
+		}
 	}
 	return &dag.Error{Code: dag.ErrNotFound, Op: op + " " + id, Err: fmt.Errorf("there is no DAG %q", id), Hint: hint}
 }

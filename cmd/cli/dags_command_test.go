@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,12 @@ func TestListShowAndNextExecution(t *testing.T) {
 	r = h.run("dags", "test", "nothing")
 	require.Equal(t, cli.ExitFailed, r.code)
 	require.Contains(t, r.stderr, "`airlock dags validate` shows those of broken.yml", "a file that cannot be read may be the one that is meant")
+
+	for i := range 6 {
+		h.write(fmt.Sprintf("dags/z%d.yml", i), broken)
+	}
+	r = h.run("dags", "test", "nothing")
+	require.Contains(t, r.stderr, "broken.yml, z0.yml, z1.yml, z2.yml, z3.yml and 2 more files")
 
 	shown := h.show("dags", "show", "hello")
 	require.Equal(t, "hello", shown["dag_id"])
