@@ -67,20 +67,22 @@ func (s *Store) SetPool(ctx context.Context, p dag.Pool) error {
 		return fail(fmt.Sprintf("slots is %d; it is -1 for no limit, or 0 and more", p.Slots))
 	}
 	return s.write(ctx, "set pool "+p.Name, func(ctx context.Context, t *tx) error {
-		if err := t.changePools(ctx); err != nil {
-			return err
-		}
-		if _, err := t.exec(ctx, "INSERT INTO pool (name, slots, description, include_deferred) VALUES (?, ?, ?, ?)"+
-			s.db.Upsert([]string{"name"}, []string{"slots", "description", "include_deferred"}),
-			p.Name, p.Slots, clean(p.Description), boolInt(p.IncludeDeferred)); err != nil {
-			return err
-		}
+		// Runs come before pools, as in a pass: see DESIGN.md.
 		var runs []int64
 		if err := t.SelectContext(ctx, &runs, "SELECT DISTINCT dag_run_id FROM task_instance WHERE state = 'scheduled' AND pool = ? ORDER BY dag_run_id",
 			p.Name); err != nil {
 			return err
 		}
-		return t.wakeRuns(ctx, runs)
+		if err := t.wakeRuns(ctx, runs); err != nil {
+			return err
+		}
+		if err := t.changePools(ctx); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, "INSERT INTO pool (name, slots, description, include_deferred) VALUES (?, ?, ?, ?)"+
+			s.db.Upsert([]string{"name"}, []string{"slots", "description", "include_deferred"}),
+			p.Name, p.Slots, clean(p.Description), boolInt(p.IncludeDeferred))
+		return err
 	})
 }
 
