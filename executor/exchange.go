@@ -33,7 +33,8 @@ type exchange struct {
 }
 
 // run exchanges until ctx has ended and every result is written. What cannot be
-// written by the time that over is done is dropped: its lease ends then.
+// written by the time that over is done is dropped: its lease ends then. So does
+// that of an attempt whose operator has not come back.
 func (x *exchange) run(ctx, over context.Context) {
 	x.turn(ctx, nil) // who joins takes what is there, and does not wait first
 	for ctx.Err() == nil || x.held > 0 || x.unsure {
@@ -48,6 +49,10 @@ func (x *exchange) run(ctx, over context.Context) {
 				x.backlog.late = nil
 				continue
 			}
+			if len(batch) == 0 && x.held > 0 {
+				x.w.o.Log.Warn("attempts did not stop when they were told to; they are left, and run again when their leases have ended", "attempts", x.held)
+				return
+			}
 		}
 		x.turn(ctx, batch)
 	}
@@ -57,8 +62,8 @@ func (x *exchange) run(ctx, over context.Context) {
 // signalled, or the poll interval passed. The batch begins with what is late.
 func (x *exchange) wait(ctx, over context.Context) []pending {
 	stop := ctx.Done()
-	if ctx.Err() != nil {
-		stop = nil // what is held ends by itself, or is stopped by the drain limit
+	if ctx.Err() != nil { // what is held ends by itself, or is stopped by the drain limit
+		stop = over.Done()
 	}
 	if len(x.backlog.late) > 0 { // the database is let be for a while, whatever comes
 		select {

@@ -152,3 +152,33 @@ func TestAWorkerThatJoinsClaimsAtOnce(t *testing.T) {
 	(&exchange{w: w, work: t.Context()}).run(stopped, t.Context())
 	require.Equal(t, 1, asked)
 }
+
+// TestAnOperatorThatDoesNotComeBackEndsNoStop: it hangs in a call that nothing
+// interrupts. A worker that was told to stop leaves it when its time is over.
+func TestAnOperatorThatDoesNotComeBackEndsNoStop(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	over, end := context.WithCancel(t.Context())
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	given := false
+	w := workerOn(t, brokenStore{
+		version: func() (*dag.DAG, error) { <-hang; return nil, errRefused },
+		exchange: func([]dag.Result) ([]dag.ApplyStatus, []dag.Claim, error) {
+			if given {
+				return nil, nil, nil
+			}
+			given = true
+			stop()
+			c := claim(7, 1)
+			c.TryNumber = 1
+			return nil, []dag.Claim{c}, nil
+		},
+	})
+	x := &exchange{w: w, work: t.Context()}
+	done := make(chan struct{})
+	go func() { defer close(done); x.run(stopped, over) }()
+	end()
+	<-done
+	require.Equal(t, 1, x.held, "it has its slot still")
+}
