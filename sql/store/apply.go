@@ -118,6 +118,7 @@ func (t *tx) applyOnly(ctx context.Context, results []dag.Result) ([]dag.ApplySt
 		rows = t.s.held.of(results)
 	}
 	looked := rows == nil
+	t.relied = !looked
 	if looked {
 		var err error
 		if rows, err = t.lockInstances(ctx, results); err != nil {

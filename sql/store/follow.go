@@ -69,6 +69,7 @@ func (t *tx) runsBehind(ctx context.Context, ids []int64, good []settled) ([]*pa
 		known = t.s.memory.takeAll(ids)
 	}
 	if known == nil {
+		t.relied = false
 		runs, err := t.lockRunning(ctx, ids)
 		if err != nil {
 			return nil, err

@@ -166,8 +166,9 @@ type tx struct {
 	stands *stood
 	// ended are the results that the transaction writes before its pass.
 	ended []settled
-	// trusts is set when it may go by what this process remembers.
-	trusts bool
+	// trusts is set when it may go by what this process remembers, relied when it
+	// did in all that its results are about.
+	trusts, relied bool
 	// asked is set when waits tells whether anything was scheduled as it began, and
 	// unqueued when it set queued instances back to that.
 	asked, waits, unqueued bool

@@ -52,12 +52,17 @@ func (t *trust) proved(right bool) {
 // writeTrusting is write for a transaction of results, which may go by memory.
 func (s *Store) writeTrusting(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	if s.trust.may() {
+		relied := false
 		err := s.writeAsking(ctx, op, true, func(ctx context.Context, t *tx) error {
 			t.trusts = true
-			return fn(ctx, t)
+			err := fn(ctx, t)
+			relied = t.relied
+			return err
 		})
 		otherwise := errors.Is(err, errOtherwise)
-		s.trust.proved(!otherwise)
+		if otherwise || relied && err == nil { // what was not relied on proves nothing
+			s.trust.proved(!otherwise)
+		}
 		if !otherwise {
 			return err
 		}
