@@ -77,15 +77,16 @@ func everySeconds(id string, n int) *dag.DAG {
 }
 
 // BenchmarkDue takes the time from the second at which DAGs are due to the
-// start of their runs and of their tasks: a thousand at once, and a hundred among ten thousand. It
+// start of their runs and of their tasks: a thousand at once, with few slots and with one for
+// each, and a hundred among ten thousand. It
 // is their second tick: at the first each DAG's version is read.
 func BenchmarkDue(b *testing.B) {
 	for _, kind := range databases() {
-		for _, c := range []struct{ dags, due int }{{1000, 1000}, {10_000, 100}} {
-			b.Run(fmt.Sprintf("%s/dags=%d/due=%d", kind, c.dags, c.due), func(b *testing.B) {
+		for _, c := range []struct{ dags, due, slots int }{{1000, 1000, 32}, {1000, 1000, 1024}, {10_000, 100, 32}} {
+			b.Run(fmt.Sprintf("%s/dags=%d/due=%d/slots=%d", kind, c.dags, c.due, c.slots), func(b *testing.B) {
 				var runs, waits []time.Duration
 				for b.Loop() {
-					e := newEngine(b, stateDSN(b, kind), 32)
+					e := newEngine(b, stateDSN(b, kind), c.slots)
 					// The tick is far enough away for all DAGs to be there before it.
 					tick := time.Now().UTC().Truncate(5 * time.Second).Add(10 * time.Second)
 					updates := make([]dag.DAGUpdate, c.dags)
