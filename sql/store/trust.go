@@ -91,8 +91,9 @@ func (h *holding) keep(rows []instanceRow) {
 	if len(h.rows)+len(rows) > maxHeld { // what is lost is looked at
 		clear(h.rows)
 	}
-	for i := range rows {
-		h.rows[rows[i].ID] = rows[i]
+	for _, row := range rows {
+		row.Payload = nil // a result does not ask for it, and it may be large
+		h.rows[row.ID] = row
 	}
 }
 
