@@ -196,7 +196,7 @@ func (k *keeper) ask(ctx context.Context) {
 			return
 		case <-k.clock.After(k.poll):
 		}
-		leases := k.leases()
+		leases := k.leases(func(h *held) bool { return !h.ended }) // else there is nothing to stop
 		if len(leases) == 0 {
 			continue
 		}
@@ -209,13 +209,13 @@ func (k *keeper) ask(ctx context.Context) {
 	}
 }
 
-// leases lists what is held and not known to be another's.
-func (k *keeper) leases() []dag.Lease {
+// leases lists what is held and not known to be another's, as far as which wants it.
+func (k *keeper) leases(which func(*held) bool) []dag.Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	leases := make([]dag.Lease, 0, len(k.held))
 	for _, h := range k.held {
-		if !h.taken {
+		if !h.taken && which(h) {
 			leases = append(leases, h.lease)
 		}
 	}
@@ -251,7 +251,7 @@ func (k *keeper) overslept(now time.Duration) {
 // renew asks for all leases at once, with a time limit of its own, and tells
 // whether it was answered.
 func (k *keeper) renew(ctx context.Context) bool {
-	leases := k.leases()
+	leases := k.leases(func(*held) bool { return true })
 	if len(leases) == 0 {
 		return true
 	}
@@ -276,9 +276,11 @@ func (k *keeper) renew(ctx context.Context) bool {
 			continue
 		}
 		if gone[l] {
-			k.log.Warn("a lease was taken away; the attempt is stopped", "task_instance", h.key.String(), "fence", l.Fence)
 			h.taken = true
-			h.cancel(operator.ErrLeaseLost)
+			if !h.ended { // else its result has just been written, or is told to be too late
+				k.log.Warn("a lease was taken away; the attempt is stopped", "task_instance", h.key.String(), "fence", l.Fence)
+				h.cancel(operator.ErrLeaseLost)
+			}
 			continue
 		}
 		h.until, h.away = asked+k.lease, false

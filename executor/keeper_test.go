@@ -197,7 +197,7 @@ func TestKeeperHoldsTheLaterOfTwoAttempts(t *testing.T) {
 	require.True(t, k.renew(t.Context()))
 	require.Equal(t, []dag.Lease{leaseOf(claim(1, 3))}, asked)
 	k.remove(leaseOf(claim(1, 3)))
-	require.Empty(t, k.leases())
+	require.Empty(t, k.leases(func(*held) bool { return true }))
 }
 
 func TestKeeperLooksAtOnceWhenAsked(t *testing.T) {
@@ -315,4 +315,37 @@ func TestKeeperStopsNothingThatHasEnded(t *testing.T) {
 	require.NoError(t, ctx.Err())
 	require.Contains(t, out.String(), "it is kept, and counts unless somebody takes the task over")
 	require.Equal(t, 1, strings.Count(out.String(), "\n"))
+}
+
+// TestKeeperSaysNothingOfWhatHasEnded: a result that the exchange has just written
+// is no lease that was taken away, and no reason to renew all others at once.
+func TestKeeperSaysNothingOfWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	var out bytes.Buffer
+	written := leaseOf(claim(1, 1))
+	asked := make(chan []dag.Lease)
+	k := newKeeper(brokenStore{
+		renew: func([]dag.Lease) ([]dag.Lease, error) { return []dag.Lease{written}, nil },
+		lost:  func(l []dag.Lease) ([]dag.Lease, error) { asked <- l; return nil, nil },
+	}, &fleetClock{Clock: clock, log: slog.New(slog.DiscardHandler)}, NewWake(), slog.New(slog.NewTextHandler(&out, nil)), 40*time.Second, 10*time.Second)
+	k.poll = 500 * time.Millisecond
+	ended, cancelEnded := context.WithCancelCause(t.Context())
+	_, cancel := context.WithCancelCause(t.Context())
+	k.add(claim(1, 1), k.clock.Elapsed(), cancelEnded)
+	k.add(claim(2, 1), k.clock.Elapsed(), cancel)
+	k.ends(written)
+
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { defer close(over); k.ask(ctx) }()
+	clock.BlockUntil(1)
+	clock.Advance(k.poll)
+	require.Equal(t, []dag.Lease{leaseOf(claim(2, 1))}, <-asked)
+	stop()
+	<-over
+
+	require.True(t, k.renew(t.Context()))
+	require.NoError(t, ended.Err())
+	require.Empty(t, out.String())
 }
