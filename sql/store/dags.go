@@ -320,15 +320,24 @@ func noDAG(dagID string) error {
 func (s *Store) SetPaused(ctx context.Context, dagID string, paused bool) (changed bool, err error) {
 	err = s.write(ctx, "pause or unpause "+dagID, func(ctx context.Context, t *tx) error {
 		changed = false
-		var was []bool
-		if err := t.SelectContext(ctx, &was, "SELECT is_paused FROM dag WHERE dag_id = ?"+s.db.ForUpdate(), dagID); err != nil {
-			return err
-		}
-		if len(was) == 0 {
-			return noDAG(dagID)
-		}
-		if was[0] == paused {
-			return nil
+		for look, lock := range []string{"", s.db.ForUpdate()} {
+			var was []bool
+			if err := t.SelectContext(ctx, &was, "SELECT is_paused FROM dag WHERE dag_id = ?"+lock, dagID); err != nil {
+				return err
+			}
+			if len(was) == 0 {
+				return noDAG(dagID)
+			}
+			if was[0] == paused {
+				return nil
+			}
+			// Passes hold runs when they ask for the DAG of those that start or end: its
+			// runs come first here, too. Those that begin in between come after.
+			if look == 0 {
+				if err := t.wakeDAG(ctx, dagID); err != nil {
+					return err
+				}
+			}
 		}
 		changed = true
 		return t.setPaused(ctx, dagID, paused)

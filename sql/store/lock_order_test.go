@@ -1,0 +1,64 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/sqltest"
+	"github.com/airlock-dag/airlock/sql/store"
+)
+
+// What a person changes is locked in the order of a pass: runs, then their DAG,
+// then pools. The other way round each change of what is busy was a deadlock, which
+// the pass, having written more, always won: after five of them the change failed.
+func TestChangesByHandLockInTheOrderOfAPass(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(s *store.Store) error
+		asks   string
+	}{
+		{
+			"a pool is changed",
+			func(s *store.Store) error { return s.SetPool(t.Context(), dag.Pool{Name: "small", Slots: 2}) },
+			"SELECT name FROM pool FOR UPDATE NOWAIT",
+		},
+		{
+			"a DAG is paused",
+			func(s *store.Store) error { _, err := s.SetPaused(t.Context(), "d1", true); return err },
+			"SELECT dag_id FROM dag FOR UPDATE NOWAIT",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqltest.Servers(t)[0].DSN)
+			ctx := t.Context()
+			limited(t, s, 1)
+			require.NoError(t, s.SetPool(ctx, dag.Pool{Name: "small", Slots: 1}))
+			_, err := s.Schedule(ctx, dag.SchedulePass{}, evaluate(s))
+			require.NoError(t, err) // one of the three DAGs has the slot, two wait for it
+
+			pass, err := s.DB().Writer().BeginTxx(ctx, nil)
+			require.NoError(t, err)
+			defer func() { _ = pass.Rollback() }()
+			var ids []int64
+			require.NoError(t, pass.SelectContext(ctx, &ids, "SELECT id FROM dag_run FOR UPDATE"))
+			require.Len(t, ids, 3)
+			changed := make(chan error, 1)
+			go func() { changed <- c.change(s) }()
+			require.Eventually(t, func() bool {
+				var n int
+				err := s.DB().Reader().GetContext(ctx, &n, `SELECT COUNT(*) FROM information_schema.innodb_trx x
+ JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id WHERE x.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`)
+				return err == nil && n == 1
+			}, time.Minute, 150*time.Millisecond, "the change waits for the pass") // the server shows it anew after 100 ms
+			var names []string
+			require.NoError(t, pass.SelectContext(ctx, &names, c.asks), "the pass waits for nobody")
+			require.NoError(t, pass.Commit())
+			require.NoError(t, <-changed)
+		})
+	}
+}
