@@ -181,8 +181,7 @@ func (t *tx) syncDAG(ctx context.Context, u *encoded) (int64, error) {
 		return 0, err
 	}
 	if changed {
-		// The new version may allow more runs at once.
-		return version, t.wakeDAG(ctx, d.ID)
+		return version, t.wakeWaiting(ctx, d.ID)
 	}
 	return version, nil
 }
@@ -232,6 +231,17 @@ func (t *tx) wakeDAG(ctx context.Context, dagID string) error {
 	var ids []int64
 	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN ('queued', 'running') ORDER BY id", dagID)
 	if err != nil {
+		return err
+	}
+	return t.wakeRuns(ctx, ids)
+}
+
+// wakeWaiting lets the scheduler look at runs of a DAG that may wait for room: its
+// new version may allow more at once. The DAG's row is locked. A run that a pass
+// holds is left to that: it will read the new limit when it gets the row.
+func (t *tx) wakeWaiting(ctx context.Context, dagID string) error {
+	var ids []int64
+	if err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state = 'queued' ORDER BY id"+t.s.db.SkipLocked(), dagID); err != nil {
 		return err
 	}
 	return t.wakeRuns(ctx, ids)
