@@ -26,8 +26,8 @@ type partOptions struct {
 	show        *display
 	queues      []string
 	concurrency int
-	// both is set for a process that schedules and works.
-	both bool
+	// follows is set where the worker decides itself what follows from its results.
+	follows bool
 }
 
 // parts builds the loops; none runs yet.
@@ -67,7 +67,7 @@ func (a *App) parts(o partOptions) parts {
 		Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
 		OnPass: a.pass, OnEnd: a.taskEnded, OnStart: a.observed.metrics.RunStarted, OnFollow: a.followed,
 	})
-	if o.both {
+	if o.follows {
 		w.Scheduler = scheduler
 	}
 	return parts{
@@ -97,7 +97,7 @@ func (a *App) Cleaner(log *slog.Logger) *executor.Cleaner {
 // RunStandalone schedules and works in this process until ctx ends, then
 // drains: running tasks finish within the drain limit or are handed back.
 func (a *App) RunStandalone(ctx context.Context) error {
-	p := a.parts(partOptions{both: true})
+	p := a.parts(partOptions{follows: true})
 	return a.runAll(ctx, p, true, true)
 }
 
@@ -107,9 +107,11 @@ func (a *App) RunScheduler(ctx context.Context) error {
 }
 
 // RunWorker works until ctx ends. Queues and concurrency override the settings
-// when they are given.
+// when they are given. It decides what follows from its results, so that the next
+// task need not wait for a scheduler to look; on the nodes of a cluster, which do
+// not see each other's locks on the pools, it leaves that to the schedulers.
 func (a *App) RunWorker(ctx context.Context, queues []string, concurrency int) error {
-	return a.runAll(ctx, a.parts(partOptions{queues: queues, concurrency: concurrency}), false, true)
+	return a.runAll(ctx, a.parts(partOptions{queues: queues, concurrency: concurrency, follows: !a.store.Clustered()}), false, true)
 }
 
 // settleEvery is the time between two looks at incidents whose letters may all be

@@ -23,55 +23,54 @@ func (s *Store) Exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 		status, err := s.Apply(ctx, results)
 		return status, nil, err
 	}
-	var status []dag.ApplyStatus
-	var claims []dag.Claim
-	err := s.checkResults(results)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = s.writeTrusting(ctx, "exchange results for work", func(ctx context.Context, t *tx) error {
-		var err error
-		if status, err = t.apply(ctx, results); err == nil {
-			claims, err = t.claim(ctx, p, map[int64]dag.Run{})
-		}
-		return err
-	})
-	return s.exchanged(ctx, results, status, claims, err)
+	status, claims, _, err := s.exchange(ctx, results, p, nil)
+	return status, claims, err
 }
 
 // ExchangeAndSchedule is Exchange with a scheduling pass in between, over the
 // runs whose results are written: what follows from them is queued in the same
-// transaction, and may be claimed by it. It is what a process does that both
-// schedules and works. Runs whose decision takes more than a look at their tasks
-// are left to Schedule.
+// transaction, and may be claimed by it. Runs whose decision takes more than a
+// look at their tasks are left to Schedule.
 //
 // When the transaction's outcome is not known, or some result cannot be stored,
 // the runs are left as well.
 func (s *Store) ExchangeAndSchedule(ctx context.Context, results []dag.Result, p dag.ClaimParams, decide Decide) (
 	[]dag.ApplyStatus, []dag.Claim, dag.ScheduleReport, error,
 ) {
+	s.follows.Store(true)
+	return s.exchange(ctx, results, p, decide)
+}
+
+// exchange is both; decide is nil where the runs are left to others.
+func (s *Store) exchange(ctx context.Context, results []dag.Result, p dag.ClaimParams, decide Decide) (
+	[]dag.ApplyStatus, []dag.Claim, dag.ScheduleReport, error,
+) {
 	var status []dag.ApplyStatus
 	var claims []dag.Claim
 	var report dag.ScheduleReport
 	var followed []*passRun
-	s.follows.Store(true)
 	if err := s.checkResults(results); err != nil {
 		return nil, nil, report, err
 	}
-	err := s.writeTrusting(ctx, "exchange results and schedule", func(ctx context.Context, t *tx) error {
+	err := s.writeTrusting(ctx, "exchange results for work", func(ctx context.Context, t *tx) error {
 		var good []settled
 		var err error
 		claims, followed, report = nil, nil, dag.ScheduleReport{Now: t.now}
-		if p.N > 0 {
-			t.takes = &p
-		}
 		if status, good, err = t.applyOnly(ctx, results); err != nil {
 			return err
 		}
-		if len(good) > 0 {
-			if report, followed, err = t.follow(ctx, good, decide, p.OnlyRun); err != nil {
-				return err
+		switch {
+		case len(good) == 0:
+		case decide == nil:
+			err = t.wakeRuns(ctx, runsOf(good))
+		default:
+			if p.N > 0 {
+				t.takes = &p
 			}
+			report, followed, err = t.follow(ctx, good, decide, p.OnlyRun)
+		}
+		if err != nil {
+			return err
 		}
 		report.Left = report.Left || t.woke // also where a cleared attempt has stopped
 		claims, err = t.takeWork(ctx, p, followed, report.Queued)

@@ -104,6 +104,10 @@ func (s *Store) Reset(ctx context.Context) error {
 	return s.Migrate(ctx)
 }
 
+// Clustered tells whether the database is a node of a cluster whose nodes all take
+// writes and do not see each other's locks.
+func (s *Store) Clustered() bool { return s.cluster }
+
 // String names the database, without its password.
 func (s *Store) String() string { return s.db.String() }
 
