@@ -75,3 +75,33 @@ func (x *exchange) pass(a passAsked) (all, more bool) {
 	a.answer <- passMade{report: report, taken: len(claims), err: err}
 	return !x.unsure && report.Queued <= len(claims), err == nil && report.Looked >= a.pass.Limit && len(claims) < p.N
 }
+
+// schedule makes a pass. Where the worker of the same process waits for work, it
+// makes it, and takes what the pass finds: then that starts in one commit.
+func (s *Scheduler) schedule(ctx context.Context, pass dag.SchedulePass) (report dag.ScheduleReport, taken int, err error) {
+	if s.beside != nil {
+		if a, ok := s.beside.schedule(ctx, pass); ok {
+			return a.report, a.taken, a.err
+		}
+	}
+	report, err = s.o.Store.Schedule(ctx, pass, s.decide)
+	return report, 0, err
+}
+
+// quickPass is what a pass may take for the next to look at twice as many runs.
+const quickPass = 15 * time.Millisecond
+
+// nextLimit is how many runs the next pass looks at. What a transaction costs
+// whatever is in it is shared by many then, and still what came first does not
+// wait for the last, and workers get their turns.
+func nextLimit(limit, usual int, more bool, took time.Duration) int {
+	switch {
+	case !more:
+		return usual
+	case took <= quickPass:
+		return min(2*limit, 16*usual)
+	case took > 3*quickPass:
+		return max(limit/2, usual)
+	}
+	return limit
+}

@@ -234,36 +234,6 @@ func (s *Scheduler) advance(ctx context.Context) (more bool, err error) {
 	return more || expanded, err
 }
 
-// schedule makes a pass. Where the worker of the same process waits for work, it
-// makes it, and takes what the pass finds: then that starts in one commit.
-func (s *Scheduler) schedule(ctx context.Context, pass dag.SchedulePass) (report dag.ScheduleReport, taken int, err error) {
-	if s.beside != nil {
-		if a, ok := s.beside.schedule(ctx, pass); ok {
-			return a.report, a.taken, a.err
-		}
-	}
-	report, err = s.o.Store.Schedule(ctx, pass, s.decide)
-	return report, 0, err
-}
-
-// quickPass is what a pass may take for the next to look at twice as many runs.
-const quickPass = 15 * time.Millisecond
-
-// nextLimit is how many runs the next pass looks at. What a transaction costs
-// whatever is in it is shared by many then, and still what came first does not
-// wait for the last, and workers get their turns.
-func nextLimit(limit, usual int, more bool, took time.Duration) int {
-	switch {
-	case !more:
-		return usual
-	case took <= quickPass:
-		return min(2*limit, 16*usual)
-	case took > 3*quickPass:
-		return max(limit/2, usual)
-	}
-	return limit
-}
-
 // noteOutage remembers a pass that the state database failed, or before whose
 // end it hung.
 func (s *Scheduler) noteOutage(failed bool) {
@@ -319,19 +289,6 @@ func (s *Scheduler) expandAll(ctx context.Context, runs []dag.ScheduledRun) (som
 	return some, err
 }
 
-// followed tells of what the worker of this process decided beside its results,
-// and looks itself where that left something to do, now or later.
-func (s *Scheduler) followed(took time.Duration, report dag.ScheduleReport) {
-	s.o.OnFollow(took, report)
-	s.warn(report.NeverFit)
-	for _, r := range report.Runs {
-		s.tell(r)
-	}
-	if report.Left {
-		s.o.Wake.Signal()
-	}
-}
-
 // decide is the pure part of a pass, with the graph of each version kept.
 func (s *Scheduler) decide(snap *dag.RunSnapshot, now time.Time) (dag.Decision, error) {
 	g, err := s.graph(context.Background(), snap.Run.VersionID)
@@ -352,45 +309,6 @@ func (s *Scheduler) graph(ctx context.Context, versionID int64) (*dag.Graph, err
 	g := dag.NewGraph(d)
 	s.graphs.put(versionID, g)
 	return g, nil
-}
-
-// tell writes the one line that each change of a run gets, and wakes the outbox.
-func (s *Scheduler) tell(r dag.ScheduledRun) {
-	if len(r.Decision.Events) > 0 {
-		s.o.OutboxWake.Signal()
-	}
-	if r.Decision.Reason == dag.ReasonTimedOut {
-		s.o.LeaseWake.Signal()
-	}
-	for _, tr := range r.Decision.Transitions {
-		level := slog.LevelDebug // what becomes ready says more when it runs
-		if tr.To.Finished() {
-			level = slog.LevelInfo
-		}
-		s.o.Log.Log(context.Background(), level, "task instance "+string(tr.To),
-			"dag_id", r.Run.DagID, "run_id", r.Run.RunID, "task_id", tr.TaskID, "map_index", tr.MapIndex, "was", string(tr.From), "reason", tr.Reason)
-	}
-	if r.Err != nil || !r.Decision.State.Finished() { // a pass looks at live runs only: this one ended in it
-		return
-	}
-	level := slog.LevelInfo
-	if r.Decision.State == dag.RunFailed {
-		level = slog.LevelError
-	}
-	s.o.Log.Log(context.Background(), level, "run "+string(r.Decision.State),
-		"dag_id", r.Run.DagID, "run_id", r.Run.RunID, "reason", r.Decision.Reason)
-}
-
-// warn says which tasks will wait for ever as things are.
-func (s *Scheduler) warn(list []dag.NeverFit) {
-	for _, n := range list {
-		why := "the task needs more slots than its pool has"
-		if n.Missing {
-			why = "the task waits for a pool that does not exist"
-		}
-		s.o.Warnings.Warn(why, "dag_id", n.DagID, "task_id", n.TaskID, "pool", n.Pool, "pool_slots", n.PoolSlots, "slots_of_pool", n.Slots,
-			"hint", "airlock pools set "+n.Pool+" N")
-	}
 }
 
 // Wait returns when something may be due: a signal, the earliest due time that

@@ -170,7 +170,7 @@ func (b *builder) callbackArgs(short string, n *node, path string) (map[string]a
 			p := join(path, f.name)
 			field := specFieldOf(&spec, f.name)
 			var v any
-			good := true
+			var good bool
 			switch {
 			case !described, field != nil && field.Type == dag.FieldAny:
 				v, good = b.rep.any(f.val, p)
@@ -179,7 +179,6 @@ func (b *builder) callbackArgs(short string, n *node, path string) (map[string]a
 				continue
 			case field == nil:
 				b.rep.err(f.key, p, codeUnknownKey, quote(f.name)+" is not an argument of the callback "+short, b.rep.didYouMean(f.name, fieldNames(spec.Fields)))
-				good = false
 			case f.val.null():
 				continue
 			default:

@@ -51,6 +51,7 @@ func checkTags(source string, cfg *config.Config) error {
 			open = t
 		case tokens.VariableEnd, tokens.BlockEnd:
 			open = nil
+		default:
 		}
 		if s.End() {
 			return nil
