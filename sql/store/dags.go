@@ -233,10 +233,16 @@ func samePlan(a, b *dag.PlannedRun) bool {
 	return same(0) && same(1) && same(2) && same(3)
 }
 
-// wakeDAG lets the scheduler look at the DAG's unfinished runs.
-func (t *tx) wakeDAG(ctx context.Context, dagID string) error {
+// wakeDAG lets the scheduler look at the DAG's unfinished runs. Of one that is
+// paused only those that run are woken, which somebody may remember: the others,
+// of which a backfill may have very many, are passed over from now on.
+func (t *tx) wakeDAG(ctx context.Context, dagID string, paused bool) error {
+	states := "('queued', 'running')"
+	if paused {
+		states = "('running')"
+	}
 	var ids []int64
-	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN ('queued', 'running') ORDER BY id", dagID)
+	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN "+states+" ORDER BY id", dagID)
 	if err != nil {
 		return err
 	}
@@ -351,7 +357,7 @@ func (s *Store) SetPaused(ctx context.Context, dagID string, paused bool) (chang
 			// Passes hold runs when they ask for the DAG of those that start or end: its
 			// runs come first here, too. Those that begin in between come after.
 			if look == 0 {
-				if err := t.wakeDAG(ctx, dagID); err != nil {
+				if err := t.wakeDAG(ctx, dagID, paused); err != nil {
 					return err
 				}
 			}
@@ -371,9 +377,7 @@ func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
 			return err
 		}
 	}
-	// Paused, its other runs are passed over from now on: who remembers them has to
-	// see that they have changed.
-	return t.wakeDAG(ctx, dagID)
+	return t.wakeDAG(ctx, dagID, paused)
 }
 
 // SetImportErrors replaces all recorded problems of files.

@@ -164,3 +164,27 @@ func testScheduleAndClaim(t *testing.T, b *bundle) {
 	require.Equal(t, dag.StateSuccess, b.instance(run, "c").State)
 	b.sound()
 }
+
+// testPauseLeavesWhatWaits: a pause changes the runs that somebody may remember, and
+// not the many of a backfill that wait for their turn.
+func testPauseLeavesWhatWaits(t *testing.T, b *bundle) {
+	d := oneDAG("d", "a")
+	d.MaxActiveRuns = 1
+	b.trigger(d, "first")
+	b.trigger(d, "second")
+	b.pass()
+	woken := func(state string) int {
+		return b.count("SELECT COUNT(*) FROM dag_run WHERE next_eval_at IS NOT NULL AND state = ?", state)
+	}
+	require.Equal(t, []int{0, 0}, []int{woken("running"), woken("queued")})
+	_, err := b.s.SetPaused(t.Context(), "d", true)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0}, []int{woken("running"), woken("queued")})
+	_, err = b.s.SetPaused(t.Context(), "d", false)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 1}, []int{woken("running"), woken("queued")})
+	b.finish(succeed)
+	b.finish(succeed) // the end of the first lets the second begin
+	require.Equal(t, 2, b.count("SELECT COUNT(*) FROM dag_run WHERE state = 'success'"))
+	b.sound()
+}
