@@ -18,6 +18,7 @@ import (
 	"github.com/airlock-dag/airlock/dag/load"
 	"github.com/airlock-dag/airlock/executor"
 	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/sql/dialect"
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
@@ -47,6 +48,8 @@ type Options struct {
 	Operators *operator.Registry
 	// Version of the program, for traces.
 	Version string
+	// Patience is how long a state database that is away is waited for; 0 is not.
+	Patience time.Duration
 	// ServeMetrics makes standalone serve metrics at the usual address where the
 	// settings name none.
 	ServeMetrics bool
@@ -95,7 +98,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	seen := newObserved()
-	st, err := openStore(ctx, o.Config, o.Log, seen.metrics.Repeated)
+	st, err := openPatiently(ctx, o, seen.metrics.Repeated)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +127,25 @@ func (a *App) newCatalog(log *slog.Logger) *executor.Catalog {
 // schema is refused with a word on `airlock db migrate`.
 func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger) (*store.Store, error) {
 	return openStore(ctx, cfg, log, nil)
+}
+
+// openPatiently opens the state database and waits for a server that is not there
+// yet: what starts together starts in any order.
+func openPatiently(ctx context.Context, o Options, onRepeat func(cause string)) (*store.Store, error) {
+	began := o.Clock.Now()
+	for {
+		st, err := openStore(ctx, o.Config, o.Log, onRepeat)
+		away := dialect.ClassOf(err) == dialect.ClassUnavailable || dialect.ClassOf(err) == dialect.ClassLost
+		if err == nil || !away || o.Clock.Now().Sub(began) >= o.Patience {
+			return st, err
+		}
+		o.Log.Warn("the state database is not there yet; it is tried again", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-o.Clock.After(time.Second):
+		}
+	}
 }
 
 func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, onRepeat func(cause string)) (*store.Store, error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/airlock-dag/airlock/cmd/app"
 	"github.com/airlock-dag/airlock/cmd/config"
@@ -100,6 +101,9 @@ func (s *session) store(ctx context.Context) (*store.Store, error) {
 	return s.state, nil
 }
 
+// startPatience is how long a process that stays waits for its state database.
+const startPatience = 30 * time.Second
+
 // open wires the whole application. service tells whether it is to log as one.
 func (s *session) open(ctx context.Context, service bool) (*app.App, error) {
 	if s.app == nil {
@@ -107,12 +111,13 @@ func (s *session) open(ctx context.Context, service bool) (*app.App, error) {
 		if err != nil {
 			return nil, err
 		}
-		log := s.quietLog(cfg)
+		log, patience := s.quietLog(cfg), time.Duration(0)
 		if service {
-			log = s.log(cfg)
+			log, patience = s.log(cfg), startPatience
 		}
 		s.app, err = app.New(ctx, app.Options{
 			Config: cfg, Log: log, Clock: s.env.Clock, LookupEnv: s.lookupEnv, Environment: s.environment(), Version: s.env.Version, ServeMetrics: true,
+			Patience: patience,
 		})
 		if err != nil {
 			return nil, err
