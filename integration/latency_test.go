@@ -97,15 +97,26 @@ func chain(n int) *dag.DAG {
 	return d
 }
 
+// activeTasks is a DAG of which n tasks may be active at a time.
+func activeTasks(d *dag.DAG, n int) *dag.DAG {
+	d.MaxActiveTasks = n
+	return d
+}
+
 // BenchmarkShapes runs single runs through an engine that is idle otherwise:
 // chains, which show how long the engine takes from the end of a task to the
-// start of the next, and wide runs, which show what many tasks of one run cost.
+// start of the next, and wide runs, which show what many tasks of one run cost,
+// also where the usual limits make most of them wait.
 func BenchmarkShapes(b *testing.B) {
 	for _, db := range databases() {
 		for _, shape := range []struct {
 			name string
 			d    *dag.DAG
-		}{{"chain=50", chain(50)}, {"chain=1000", chain(1000)}, {"fan-out=1000", diamond(1002)}, {"fan-out=10000", diamond(10_002)}} {
+			pool int
+		}{
+			{"chain=50", chain(50), 1 << 20}, {"chain=1000", chain(1000), 1 << 20}, {"fan-out=1000", diamond(1002), 1 << 20}, {"fan-out=10000", diamond(10_002), 1 << 20},
+			{"fan-out=10000/pool=128", diamond(10_002), 128}, {"fan-out=10000/max_active_tasks=16", activeTasks(diamond(10_002), 16), 128},
+		} {
 			b.Run(db+"/"+shape.name, func(b *testing.B) {
 				dsn := "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
 				if db == "mariadb" {
@@ -113,6 +124,7 @@ func BenchmarkShapes(b *testing.B) {
 				}
 				e := newEngine(b, dsn, 16)
 				defer e.stop()
+				require.NoError(b, e.st.SetPool(b.Context(), dag.Pool{Name: dag.DefaultPool, Slots: shape.pool}))
 				versions, err := e.st.SyncDAGs(b.Context(), []dag.DAGUpdate{{DAG: shape.d}})
 				require.NoError(b, err)
 				commits, cpu := e.st.DB().Commits(), cpuTime()
