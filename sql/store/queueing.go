@@ -11,14 +11,13 @@ import (
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
-// A pass considers, besides those that just became ready, minWaiting waiting
-// instances or lookAhead for each slot that is open. Where a limit of a run or a
+// A pass considers, besides those that just became ready, as many waiting
+// instances as slots are open, minWaiting at least. Where a limit of a run or a
 // task kept some of them back, which may hide others, it looks again, at four
 // times as many, up to maxWaiting and maxLooks times. Instances whose pool, run
 // or task is full are not counted.
 const (
 	minWaiting = 100
-	lookAhead  = 4
 	maxWaiting = 2000
 	maxLooks   = 4
 )
@@ -99,8 +98,9 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 	if err := h.give(ctx, append(slices.Clone(ready), waiting...)); err != nil {
 		return 0, nil, err
 	}
-	// Tasks and runs that have become full just now may hide others.
-	for look := 1; look < maxLooks && n > 0 && len(waiting) == n && l.refused && l.anyOpen(); look++ {
+	// Tasks and runs that have become full just now may hide others. A pass of its
+	// own sees to that, not one between results.
+	for look := 1; t.ended == nil && look < maxLooks && n > 0 && len(waiting) == n && l.refused && l.anyOpen(); look++ {
 		n = min(4*n, maxWaiting)
 		if waiting, err = t.waiting(ctx, l, onlyRun, n); err != nil {
 			return 0, nil, err

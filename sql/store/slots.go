@@ -259,7 +259,7 @@ func (l *slots) ahead() int {
 		}
 		open += min(max(0, p.open), maxWaiting)
 	}
-	return min(max(minWaiting, lookAhead*open), maxWaiting)
+	return min(max(minWaiting, open), maxWaiting)
 }
 
 // anyOpen tells whether any pool has a slot.
