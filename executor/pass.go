@@ -79,12 +79,14 @@ func (x *exchange) pass(a passAsked) (all, more bool) {
 // schedule makes a pass. Where the worker of the same process waits for work, it
 // makes it, and takes what the pass finds: then that starts in one commit.
 func (s *Scheduler) schedule(ctx context.Context, pass dag.SchedulePass) (report dag.ScheduleReport, taken int, err error) {
-	if s.beside != nil {
+	if s.beside != nil && !s.alone {
 		if a, ok := s.beside.schedule(ctx, pass); ok {
+			s.alone = a.err != nil // it was bounded by a lease; the next one takes what it takes
 			return a.report, a.taken, a.err
 		}
 	}
 	report, err = s.o.Store.Schedule(ctx, pass, s.decide)
+	s.alone = s.alone && err != nil
 	return report, 0, err
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -126,4 +127,48 @@ func TestAPassWhoseAnswerWasLost(t *testing.T) {
 	stop()
 	<-over
 	require.Empty(t, ended, "each began once")
+}
+
+// ownPasses counts the passes that a scheduler makes itself.
+type ownPasses struct {
+	SchedulerStore
+	made int
+}
+
+func (s *ownPasses) Schedule(context.Context, dag.SchedulePass, func(*dag.RunSnapshot, time.Time) (dag.Decision, error)) (dag.ScheduleReport, error) {
+	s.made++
+	return dag.ScheduleReport{}, nil
+}
+
+// TestAfterAPassThatFailedTheSchedulerMakesItsOwn: a worker's pass has no longer
+// than a lease, which a large one may never keep.
+func TestAfterAPassThatFailedTheSchedulerMakesItsOwn(t *testing.T) {
+	t.Parallel()
+	own := &ownPasses{}
+	s := NewScheduler(SchedulerOptions{Store: own})
+	s.beside = workerOn(t, passing{})
+	go func() { (<-s.beside.passes).answer <- passMade{err: context.DeadlineExceeded} }()
+	var err error
+	for err == nil { // until the worker waits
+		_, _, err = s.schedule(t.Context(), dag.SchedulePass{})
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	before := own.made
+	waits := make(chan passAsked, 1)
+	go func() { waits <- <-s.beside.passes }()
+	for range 1000 { // time for the worker to wait again
+		runtime.Gosched()
+	}
+	_, _, err = s.schedule(t.Context(), dag.SchedulePass{})
+	require.NoError(t, err)
+	require.Equal(t, before+1, own.made)
+	require.Empty(t, waits)
+
+	// That went well: the worker is asked again.
+	go func() { (<-waits).answer <- passMade{taken: 1} }()
+	for taken := 0; taken == 0; {
+		_, taken, err = s.schedule(t.Context(), dag.SchedulePass{})
+		require.NoError(t, err)
+	}
 }

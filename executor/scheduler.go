@@ -114,6 +114,7 @@ type Scheduler struct {
 	limit   int       // how many runs the next pass looks at
 
 	beside *Worker     // of the same process; nil without one
+	alone  bool        // its last pass failed: the next one is made without it
 	due    []time.Time // when runs that were made ahead may start
 	steady time.Time   // the end of the last pass
 	failed time.Time   // when the state database last failed a pass, or hung in it
