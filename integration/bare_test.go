@@ -201,15 +201,16 @@ func (x *bare) write(fn func(tx *sqlx.Tx, at string)) {
 	require.NoError(x.b, tx.Commit())
 }
 
-// update changes all rows of a list at once; each must be as it was left.
+// update changes all rows of a list at once; each must be as it was left. They are
+// found by their ids, not by the state that the guard names.
 func (x *bare) update(tx *sqlx.Tx, table, set, guard string, ids []int64, args ...any) {
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
-	in := "(" + list + ")"
+	in, hint := "("+list+")", x.db.ForceIndex("PRIMARY")
 	if x.db.IsSQLite() { // one text for any ids: the compiled statement is kept
-		in = "(SELECT value FROM json_each(?))"
+		in, hint = "(SELECT value FROM json_each(?))", " NOT INDEXED"
 		args = append(args, "["+list+"]")
 	}
-	r, err := tx.ExecContext(x.ctx, "UPDATE "+table+" SET "+set+" WHERE id IN "+in+" AND "+guard, args...)
+	r, err := tx.ExecContext(x.ctx, "UPDATE "+table+hint+" SET "+set+" WHERE id IN "+in+" AND "+guard, args...)
 	require.NoError(x.b, err)
 	n, err := r.RowsAffected()
 	require.NoError(x.b, err)
