@@ -30,7 +30,7 @@ func TestAServerCountsUnfinishedRunsOnly(t *testing.T) {
 		_, err := s.db.Writer().ExecContext(t.Context(), q)
 		require.NoError(t, err)
 	}
-	rows, err := s.db.Writer().QueryxContext(t.Context(), "EXPLAIN SELECT d.dag_id FROM dag d WHERE d.next_run_after <= '2040-01-01' AND "+s.activeRuns()+" < d.max_active_runs")
+	rows, err := s.db.Writer().QueryxContext(t.Context(), "EXPLAIN FORMAT=TRADITIONAL SELECT d.dag_id FROM dag d WHERE d.next_run_after <= '2040-01-01' AND "+s.activeRuns()+" < d.max_active_runs")
 	require.NoError(t, err)
 	defer func() { _ = rows.Close() }()
 	keys := map[string]string{}
