@@ -9,11 +9,11 @@ import (
 )
 
 // A worker that hands in results knows the rows that they are for: it claimed
-// them, and whoever else may change one changes its state or its fence. Beside
-// the scheduler of its process it also knows their runs: see runMemory. So it
-// writes without looking, under a guard that tells whether things are as it
-// remembers them. Where they are not, the transaction is taken back and made
-// again with a look at everything.
+// them, and whoever else may change one changes its state or its fence. Where it
+// decides what follows it also knows their runs: see runMemory. So it writes
+// without looking, under a guard that tells whether things are as it remembers
+// them. Where they are not, the transaction is taken back and made again with a
+// look at everything.
 
 // errOtherwise says that something is not as it was remembered.
 var errOtherwise = errors.New("the tables are not as this process remembers them")
