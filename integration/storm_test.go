@@ -184,13 +184,19 @@ func (s *storm) finish() {
 	}
 }
 
-// autopsy prints what the tables say of everything that has not ended well.
+// autopsy prints what the tables say of everything that has not ended well: what
+// has not ended, runs that have not all of their tasks, and letters that no step
+// is meant to have.
 func (s *storm) autopsy() {
 	for _, q := range []string{
 		"SELECT id, run_id, state, COALESCE(next_eval_at, '') FROM dag_run WHERE state IN ('queued', 'running')",
 		`SELECT ti.id, ti.task_id, ti.map_index, ti.state, ti.fence, ti.try_number, ti.failure_count, ti.crash_count, ti.worker_id, COALESCE(ti.lease_until, ''),
  COALESCE(ti.next_try_at, '') FROM task_instance ti JOIN dag_run r ON r.id = ti.dag_run_id WHERE r.state IN ('queued', 'running')`,
 		"SELECT id, task_id, map_index, try_number, kind, status, attempts, next_attempt_at, owner, last_error FROM callback_event WHERE status <> 'delivered'",
+		`SELECT r.id, r.run_id, r.state, COUNT(DISTINCT ti.task_id) AS tasks FROM dag_run r LEFT JOIN task_instance ti ON ti.dag_run_id = r.id
+ GROUP BY r.id, r.run_id, r.state HAVING COUNT(DISTINCT ti.task_id) <> (SELECT COUNT(DISTINCT task_id) FROM task_instance)`,
+		`SELECT run_id, task_id, map_index, error_class, error_code, error_message FROM dead_letter
+ WHERE task_id NOT IN ('twice', 'part', 'poison', 'slow', 'fragile')`,
 	} {
 		rows, err := s.state.Query(q)
 		if err != nil {
