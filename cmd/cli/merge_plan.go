@@ -48,7 +48,7 @@ func (c mergePlanCmd) Run(ctx context.Context, s *session) error {
 
 // statement plans one MERGE statement.
 func (c mergePlanCmd) statement(ctx context.Context, s *session, path string) (err error) {
-	text, err := os.ReadFile(path)
+	text, err := s.readFile(path)
 	if err != nil {
 		return err
 	}

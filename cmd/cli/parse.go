@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // wrong is an error of use: what was found and what to write instead.
@@ -96,11 +97,12 @@ func (s *session) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(s.env.Stdin)
 	}
-	content, err := os.ReadFile(s.path(name))
+	file, err := s.openFile(name)
 	if err != nil {
-		return nil, wrong("read "+name, "give a file that is there, or - for the standard input", "%w", err)
+		return nil, err
 	}
-	return content, nil
+	defer file.Close()
+	return io.ReadAll(file)
 }
 
 // openFile opens a file that may be too large to be held as a whole.
@@ -108,11 +110,21 @@ func (s *session) openFile(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(s.env.Stdin), nil
 	}
-	file, err := os.Open(s.path(name))
+	open := plainfile.Open
+	if isOpen(name) {
+		open = os.Open
+	}
+	file, err := open(s.path(name))
 	if err != nil {
 		return nil, wrong("read "+name, "give a file that is there, or - for the standard input", "%w", err)
 	}
 	return file, nil
+}
+
+// isOpen tells whether a name stands for what the shell has opened already, as
+// <(command) does: that may be a pipe, and its writer is there.
+func isOpen(name string) bool {
+	return name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
 }
 
 // writeFile writes a file that the user names, readable by its owner alone: it

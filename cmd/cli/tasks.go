@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
@@ -259,7 +259,7 @@ func (s *session) printLog(ctx context.Context, folder string, instance dag.Task
 	if path == "" {
 		return notFound("log of", instance.String(), nil, fmt.Sprintf("it is %s and has %s", instance.State, count(len(attempts), "finished attempt")))
 	}
-	file, err := os.Open(filepath.Join(folder, filepath.FromSlash(path)))
+	file, err := plainfile.Open(filepath.Join(folder, filepath.FromSlash(path)))
 	if err != nil {
 		return &dag.Error{
 			Code: dag.ErrNotFound, Op: "read the log", Err: err,

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // keyFile holds the Fernet key in the home folder.
@@ -86,7 +87,7 @@ func writeKey(home string) error {
 // readKey reads the key file; no file gives no key.
 func readKey(home string) (Secret, error) {
 	name := filepath.Join(home, keyFile)
-	content, err := os.ReadFile(name)
+	content, err := plainfile.Read(name, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

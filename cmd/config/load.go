@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // FileName is the settings file in the home folder.
@@ -122,7 +122,7 @@ func (l *loader) environ(env map[string]string) {
 
 // file takes airlock.yaml; none is fine.
 func (l *loader) file(name string) {
-	content, err := os.ReadFile(name)
+	content, err := plainfile.Read(name, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

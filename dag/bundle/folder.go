@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // MaxFileSize is the largest DAG file that is read, in bytes. A larger one is
@@ -79,7 +80,7 @@ func (f *Folder) Scan() ([]File, error) {
 	}
 	if !info.IsDir() {
 		return nil, &dag.Error{
-			Code: dag.ErrInvalid, Op: "read the DAGs folder " + f.root, Err: errors.New("it is a file"),
+			Code: dag.ErrInvalid, Op: "read the DAGs folder " + f.root, Err: errors.New("it is " + plainfile.KindOf(info.Mode())),
 			Hint: "name the folder that holds it",
 		}
 	}
@@ -169,8 +170,8 @@ func (s *scan) entry(abs, rel string, e fs.DirEntry, rules []ignoreRule, depth i
 }
 
 func (s *scan) file(abs, rel string, info fs.FileInfo) {
-	if !info.Mode().IsRegular() {
-		s.files = append(s.files, File{Path: rel, Err: errors.New("not a plain file")})
+	if err := plainfile.Check(info.Mode()); err != nil {
+		s.files = append(s.files, File{Path: rel, Err: err})
 		return
 	}
 	if info.Size() > MaxFileSize {
@@ -182,15 +183,16 @@ func (s *scan) file(abs, rel string, info fs.FileInfo) {
 		s.files = append(s.files, File{Path: rel, Data: c.data})
 		return
 	}
-	data, err := os.ReadFile(abs)
+	data, err := plainfile.Read(abs, MaxFileSize)
+	var large *plainfile.TooLargeError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return
+	case errors.As(err, &large): // it grew meanwhile
+		s.files = append(s.files, File{Path: rel, Err: tooLarge(large.Size)})
+		return
 	case err != nil:
 		s.files = append(s.files, File{Path: rel, Err: fmt.Errorf("cannot be read: %w", plain(err))})
-		return
-	case len(data) > MaxFileSize: // it grew meanwhile
-		s.files = append(s.files, File{Path: rel, Err: tooLarge(int64(len(data)))})
 		return
 	}
 	// A file that is being written right now is not remembered, so that the next

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // GitCredentials open a repository. Over http and https the user and the
@@ -80,7 +81,7 @@ func sshAuth(c GitCredentials, user string) (gitAuth, error) {
 	}
 	pem := []byte(c.PrivateKey)
 	if len(pem) == 0 && c.KeyFile != "" {
-		if pem, err = os.ReadFile(c.KeyFile); err != nil {
+		if pem, err = plainfile.Read(c.KeyFile, 1<<20); err != nil {
 			return gitAuth{}, fmt.Errorf("key_file: %w", err)
 		}
 	}
@@ -106,6 +107,12 @@ func hostKeyCheck(c GitCredentials) (ssh.HostKeyCallback, error) {
 	case c.AnyHostKey:
 		return ssh.InsecureIgnoreHostKey(), nil //nolint:gosec // asked for by strict_host_key_checking: no
 	case c.KnownHosts != "":
+		// The library would wait for the writer of a named pipe.
+		f, err := plainfile.Open(c.KnownHosts)
+		if err != nil {
+			return nil, fmt.Errorf("known_hosts_file: %w", err)
+		}
+		_ = f.Close()
 		check, err := gitssh.NewKnownHostsCallback(c.KnownHosts)
 		if err != nil {
 			return nil, fmt.Errorf("known_hosts_file: %w", err)

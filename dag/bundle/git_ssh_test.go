@@ -131,6 +131,8 @@ func TestGitOverSSH(t *testing.T) {
 		"a wrong passphrase":  {func(c *bundle.GitCredentials) { c.Passphrase = "sesame" }, "the private key cannot be read"},
 		"a file that is not":  {func(c *bundle.GitCredentials) { c.PrivateKey, c.KeyFile = "", filepath.Join(dir, "none") }, "key_file"},
 		"nothing to open it":  {func(c *bundle.GitCredentials) { c.PrivateKey = "" }, "neither private_key, key_file nor a password"},
+		"a key in a device":   {func(c *bundle.GitCredentials) { c.PrivateKey, c.KeyFile = "", "/dev/zero" }, "key_file: open /dev/zero: not a regular file but a device"},
+		"hosts in a device":   {func(c *bundle.GitCredentials) { c.KnownHosts = "/dev/zero" }, "known_hosts_file: open /dev/zero: not a regular file but a device"},
 		"no such known_hosts": {func(c *bundle.GitCredentials) { c.KnownHosts = filepath.Join(dir, "none") }, "known_hosts_file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // ignoreRule is one line of an .airflowignore file in the glob form, which
@@ -25,7 +26,7 @@ type ignoreRule struct {
 // addIgnoreFile reads the folder's ignore file, if there is one, behind the
 // rules of the folders above.
 func addIgnoreFile(rules []ignoreRule, abs, rel string) ([]ignoreRule, error) {
-	data, err := os.ReadFile(filepath.Join(abs, IgnoreFile))
+	data, err := plainfile.Read(filepath.Join(abs, IgnoreFile), MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rules, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // Input is what reading a file once tells of it.
@@ -31,11 +32,11 @@ type Input struct {
 // ctx. A file that grows or changes meanwhile is INPUT_CHANGING: its producer
 // has not finished.
 func ReadInput(ctx context.Context, path string) (Input, error) {
-	// To open a named pipe is to wait for its writer, so it is looked at first.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return Input{}, notAFile(path, info)
+	file, err := plainfile.Open(path)
+	var not *plainfile.NotPlainError
+	if errors.As(err, &not) {
+		return Input{}, notAFile(path, not)
 	}
-	file, err := os.Open(path)
 	if err != nil {
 		return Input{}, FileError(err, path)
 	}
@@ -43,9 +44,6 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 	before, err := file.Stat()
 	if err != nil {
 		return Input{}, FileError(err, path)
-	}
-	if !before.Mode().IsRegular() {
-		return Input{}, notAFile(path, before)
 	}
 	head := make([]byte, 0, SniffSize)
 	hash := sha256.New()
@@ -86,19 +84,9 @@ func ReadInput(ctx context.Context, path string) (Input, error) {
 	return in, nil
 }
 
-func notAFile(path string, info os.FileInfo) *dag.TaskError {
-	what := "it is a device"
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		what = "it is a folder"
-	case mode&os.ModeNamedPipe != 0:
-		what = "it is a named pipe"
-	case mode&os.ModeSocket != 0:
-		what = "it is a socket"
-	default:
-	}
+func notAFile(path string, not *plainfile.NotPlainError) *dag.TaskError {
 	return &dag.TaskError{
-		Class: dag.ClassPermanent, Code: CodeNotMedia, Message: fmt.Sprintf("%s is no regular file: %s", path, what), Hint: "name a file",
+		Class: dag.ClassPermanent, Code: CodeNotMedia, Message: fmt.Sprintf("%s is no regular file: it is %s", path, not.Kind), Hint: "name a file",
 	}
 }
 

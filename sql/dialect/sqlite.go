@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 )
 
 // openSQLite opens a file with one writing connection and a pool of readers.
@@ -73,8 +74,8 @@ func checkFile(t target, create bool) error {
 	}
 	st, err := os.Stat(t.path)
 	switch {
-	case err == nil && st.IsDir():
-		return fail("name a file", "%s is a folder", t.path)
+	case err == nil && !st.Mode().IsRegular():
+		return fail("name a file", "%s is %s", t.path, plainfile.KindOf(st.Mode()))
 	case err == nil:
 		return nil
 	case !os.IsNotExist(err):

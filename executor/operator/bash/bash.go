@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/command"
@@ -170,7 +171,7 @@ func script(t *operator.Task, path string) ([]string, *dag.TaskError) {
 	}
 	var text []byte
 	if err == nil {
-		text, err = os.ReadFile(path)
+		text, err = plainfile.Read(path, maxScript)
 	}
 	if err != nil {
 		e := fault.New(fault.CodeFileNotFound, "bash_command: "+err.Error())

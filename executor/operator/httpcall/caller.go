@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/crashpoint"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 )
@@ -248,7 +248,10 @@ func (c *Caller) transport(t *operator.Task, o options) (*http.Transport, func()
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(t.Dir, path)
 	}
-	pem, err := os.ReadFile(path)
+	pem, err := plainfile.Read(path, 0)
+	if errors.Is(err, plainfile.ErrNotPlain) {
+		return nil, nil, fault.New(fault.CodeConnectionInvalid, "verify: "+err.Error())
+	}
 	pool := x509.NewCertPool()
 	if err != nil || !pool.AppendCertsFromPEM(pem) {
 		return nil, nil, fault.New(fault.CodeConnectionInvalid, fmt.Sprintf("verify: %s is no file with certificates", path))

@@ -332,9 +332,15 @@ func TestCertificates(t *testing.T) {
 		require.Nil(t, te, "%v", verify)
 		require.Equal(t, "ok", r.Text)
 	}
-	f.Args["extra_options"] = map[string]any{"verify": "missing.pem"}
-	_, te = call(t, f, httpcall.Request{})
-	require.Equal(t, "CONNECTION_INVALID", te.Code)
+	for file, want := range map[string]string{
+		"missing.pem": "verify: " + filepath.Join(f.Dir, "missing.pem") + " is no file with certificates",
+		"/dev/zero":   "verify: open /dev/zero: not a regular file but a device", // which has no end
+	} {
+		f.Args["extra_options"] = map[string]any{"verify": file}
+		_, te = call(t, f, httpcall.Request{})
+		require.Equal(t, "CONNECTION_INVALID", te.Code)
+		require.Equal(t, want, te.Message)
+	}
 }
 
 // TestBodiesAreBounded: an answer without an end, or packed small, takes no

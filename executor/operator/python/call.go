@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/command"
@@ -205,7 +206,7 @@ func searchPath(t *operator.Task) []string {
 
 // readResult reads what the runner wrote; nil when it wrote nothing.
 func readResult(file string) (*result, *dag.TaskError) {
-	f, err := os.Open(file)
+	f, err := plainfile.Open(file)
 	if os.IsNotExist(err) {
 		return nil, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/crashpoint"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -205,10 +205,10 @@ func (s *step) content(text string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.t.Dir, path)
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe is to wait for its writer
-		return "", fault.New(fault.CodeInvalidArgument, path+" is no regular file")
+	raw, err := plainfile.Read(path, 0)
+	if errors.Is(err, plainfile.ErrNotPlain) {
+		return "", fault.New(fault.CodeInvalidArgument, err.Error())
 	}
-	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fault.New(fault.CodeFileNotFound, "there is no file "+path)
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/gpu"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -212,7 +213,7 @@ func (a *attempt) encodeChunk(ctx context.Context, src *source, r rung, dev *gpu
 
 // chunkDone tells whether a piece is there and is what its proof says.
 func chunkDone(ctx context.Context, path, key string, frames int) bool {
-	data, err := os.ReadFile(path + ".json")
+	data, err := plainfile.Read(path+".json", 0)
 	if err != nil {
 		return false
 	}

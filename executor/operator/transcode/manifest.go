@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 )
 
@@ -123,7 +124,7 @@ type proof struct {
 // when it does not, "" when there is nothing at all. The error is the cause of
 // ctx, or one of the file system.
 func (t target) done(ctx context.Context, hashes *ffmpeg.HashCache, w wanted) (m *Manifest, why string, err error) {
-	data, err := os.ReadFile(t.manifest())
+	data, err := plainfile.Read(t.manifest(), 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(t.output()); err == nil {
 			return nil, "there is a file without a manifest", nil

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -21,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 )
 
@@ -195,7 +195,7 @@ func Profiles(dir string) (map[string]*Profile, error) {
 // profilesFile is the file's content, empty when there is none.
 func profilesFile(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProfilesFile)
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read(path, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}

@@ -252,6 +252,11 @@ h264-720p: {video: {codec: hevc, quality: 30}}
 	require.Equal(t, 32, all["small"].Video.MaxHeight)
 	require.Nil(t, all["small"].Audio)
 
+	pipe := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(pipe, "profiles.yml"), 0o600))
+	_, err = transcode.Profiles(pipe)
+	require.ErrorContains(t, err, filepath.Join(pipe, "profiles.yml")+": not a regular file but a named pipe")
+
 	for text, want := range map[string]string{
 		"a: {extends: b}\nb: {extends: a}":                             "extends it",
 		"a: {extends: nosuch}":                                         "is no profile",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 )
 
@@ -38,11 +39,10 @@ func notAFile(path string) *dag.TaskError {
 // readContent hashes a file as a whole and by parts. The error is a
 // *dag.TaskError or the cause of ctx. advance is told of the bytes read.
 func readContent(ctx context.Context, path string, partSize int64, advance func(n int)) (*content, error) {
-	// To open a named pipe is to wait for its writer, so it is looked at first.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	f, err := plainfile.Open(path)
+	if errors.Is(err, plainfile.ErrNotPlain) {
 		return nil, notAFile(path)
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, sourceError(err, path)
 	}
@@ -50,9 +50,6 @@ func readContent(ctx context.Context, path string, partSize int64, advance func(
 	before, err := f.Stat()
 	if err != nil {
 		return nil, sourceError(err, path)
-	}
-	if !before.Mode().IsRegular() {
-		return nil, notAFile(path)
 	}
 	c := &content{path: path, modTime: before.ModTime(), partSize: partSizeFor(before.Size(), partSize)}
 	all, part, inPart := sha256.New(), sha256.New(), int64(0)

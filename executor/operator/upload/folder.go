@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 )
 
@@ -51,7 +52,7 @@ func (s *folderStore) look(_ context.Context, key string) (*found, error) {
 }
 
 func (s *folderStore) read(_ context.Context, key string) (io.ReadCloser, error) {
-	f, err := os.Open(s.path(key))
+	f, err := plainfile.Open(s.path(key))
 	if err != nil {
 		return nil, targetError(err)
 	}
@@ -110,7 +111,7 @@ func (s *folderStore) put(ctx context.Context, p put) error {
 }
 
 func (s *folderStore) copy(ctx context.Context, out io.Writer, c *content) error {
-	in, err := os.Open(c.path)
+	in, err := plainfile.Open(c.path)
 	if err != nil {
 		return sourceError(err, c.path)
 	}

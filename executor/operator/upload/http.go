@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
 )
@@ -160,7 +160,7 @@ func (s *httpStore) read(ctx context.Context, key string) (io.ReadCloser, error)
 }
 
 func (s *httpStore) put(ctx context.Context, p put) error {
-	f, err := os.Open(p.content.path)
+	f, err := plainfile.Open(p.content.path)
 	if err != nil {
 		return sourceError(err, p.content.path)
 	}

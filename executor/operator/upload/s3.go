@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/executor/fault"
 )
 
@@ -152,7 +152,7 @@ func (s *s3Store) read(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (s *s3Store) put(ctx context.Context, p put) error {
-	f, err := os.Open(p.content.path)
+	f, err := plainfile.Open(p.content.path)
 	if err != nil {
 		return sourceError(err, p.content.path)
 	}

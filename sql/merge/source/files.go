@@ -13,6 +13,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/airlock-dag/airlock/dag/plainfile"
 	"github.com/airlock-dag/airlock/sql/merge/row"
 )
 
@@ -133,7 +134,7 @@ func (s *Files) Next(ctx context.Context) (*row.Record, error) {
 func (s *Files) openNext() error {
 	file := s.files[s.next]
 	s.next++
-	f, err := os.Open(file.Path)
+	f, err := plainfile.Open(file.Path)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (u until) Read(p []byte) (int, error) {
 
 // SumFile is the hash of a file's bytes.
 func SumFile(ctx context.Context, file File) (string, error) {
-	f, err := os.Open(file.Path)
+	f, err := plainfile.Open(file.Path)
 	if err != nil {
 		return "", err
 	}
