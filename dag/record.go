@@ -113,6 +113,19 @@ type PlannedRun struct {
 	RunAfter          time.Time `json:"run_after"`
 }
 
+// Planned is a run as it was planned, nil for a run without a logical date or for
+// none. Without an interval of its own its date counts as one.
+func (r *Run) Planned() *PlannedRun {
+	if r == nil || r.LogicalDate == nil {
+		return nil
+	}
+	p := &PlannedRun{LogicalDate: *r.LogicalDate, DataIntervalStart: *r.LogicalDate, DataIntervalEnd: *r.LogicalDate, RunAfter: r.RunAfter}
+	if r.DataIntervalStart != nil && r.DataIntervalEnd != nil {
+		p.DataIntervalStart, p.DataIntervalEnd = *r.DataIntervalStart, *r.DataIntervalEnd
+	}
+	return p
+}
+
 // Claim is a task instance that a worker now holds, with what it needs to run.
 type Claim struct {
 	TaskInstance

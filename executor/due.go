@@ -63,7 +63,7 @@ func (s *Scheduler) createBatch(ctx context.Context, rows []dag.DAGRow, now time
 	for _, row := range rows {
 		var last *dag.PlannedRun
 		if run, found := latest[row.DagID]; found {
-			last = plannedOf(&run)
+			last = run.Planned()
 		}
 		nr, err := s.planRun(ctx, row, last, now)
 		if err != nil {
@@ -115,10 +115,6 @@ func (s *Scheduler) untilDue(d time.Duration) time.Duration {
 }
 
 // planRun decides what is made of a due DAG: nil when its limit leaves no room.
-// A plan for a time to come is carried out as it stands. One that is due may be
-// old (the DAG was paused, or nobody ran for days), so it is made again. Without catchup that gives the latest tick; with it the
-// same one, or an earlier one whose date another run has already (one started
-// by hand, a backfill): the row knows that it was passed, so the later counts.
 func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.PlannedRun, now time.Time) (*dag.NewRun, error) {
 	d, err := s.o.Catalog.Version(ctx, row.VersionID)
 	if err != nil {
@@ -132,13 +128,7 @@ func (s *Scheduler) planRun(ctx context.Context, row dag.DAGRow, last *dag.Plann
 		return nil, err
 	}
 	restriction := timetable.RestrictionFor(d)
-	plan := row.Next
-	if !plan.RunAfter.After(now) {
-		plan = tt.Next(last, restriction, now)
-		if plan != nil && restriction.Catchup && row.Next.RunAfter.After(plan.RunAfter) {
-			plan = row.Next
-		}
-	}
+	plan := tt.Planned(row.Next, last, restriction, now)
 	if plan == nil || plan.RunAfter.After(now.Add(Lead)) { // nothing is due any more: the row's plan was old
 		return nil, s.o.Store.ReplacePlan(ctx, row, plan)
 	}
@@ -174,17 +164,5 @@ func lastPlanned(ctx context.Context, store SchedulerStore, dagID string) (*dag.
 	if err != nil {
 		return nil, fmt.Errorf("the latest run of %s: %w", dagID, err)
 	}
-	return plannedOf(run), nil
-}
-
-// plannedOf is the interval of a run; nil for none.
-func plannedOf(run *dag.Run) *dag.PlannedRun {
-	if run == nil || run.LogicalDate == nil {
-		return nil
-	}
-	p := &dag.PlannedRun{LogicalDate: *run.LogicalDate, DataIntervalStart: *run.LogicalDate, DataIntervalEnd: *run.LogicalDate, RunAfter: run.RunAfter}
-	if run.DataIntervalStart != nil && run.DataIntervalEnd != nil {
-		p.DataIntervalStart, p.DataIntervalEnd = *run.DataIntervalStart, *run.DataIntervalEnd
-	}
-	return p
+	return run.Planned(), nil
 }

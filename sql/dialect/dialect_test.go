@@ -83,6 +83,8 @@ func TestOpenErrorsAreClear(t *testing.T) {
 	require.ErrorContains(t, err, "no folder")
 	_, err = dialect.Open(ctx, "sqlite:///"+t.TempDir(), dialect.Options{})
 	require.ErrorContains(t, err, "is a folder")
+	_, err = dialect.Open(ctx, "sqlite:////dev/zero", dialect.Options{})
+	require.ErrorContains(t, err, "/dev/zero is a device")
 	_, err = dialect.Open(ctx, "mysql://root:s3cret@127.0.0.1:1/x", dialect.Options{})
 	require.ErrorContains(t, err, "is the server running")
 	require.NotContains(t, err.Error(), "s3cret")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +24,36 @@ const isAhead = "run_type = 'scheduled' AND state = 'queued' AND start_date IS N
 func madeAhead(r *dag.Run) bool {
 	return r.Type == dag.RunScheduled && r.State == dag.RunQueued && r.StartDate == nil && r.ClearNumber == 0 && !r.IsReplay &&
 		r.QueuedAt != nil && r.QueuedAt.Before(r.RunAfter)
+}
+
+// RunsAhead are the runs that were made ahead and have not started, the earliest
+// of each DAG, by DAG; of all DAGs when none are named. While such a run is there it
+// is what its DAG runs next, and the plan in the DAG's row is the one after it.
+func (s *Store) RunsAhead(ctx context.Context, dagIDs []string) (map[string]dag.PlannedRun, error) {
+	out := map[string]dag.PlannedRun{}
+	look := func(of string, args ...any) error {
+		var rows []runRow
+		if err := s.db.Reader().SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE "+isAhead+of, args...); err != nil {
+			return fmt.Errorf("runs made ahead: %w", err)
+		}
+		for i := range rows {
+			r := rows[i].model()
+			p := r.Planned()
+			if first, found := out[r.DagID]; p != nil && (!found || p.RunAfter.Before(first.RunAfter)) {
+				out[r.DagID] = *p
+			}
+		}
+		return nil
+	}
+	if len(dagIDs) == 0 {
+		return out, look("")
+	}
+	for part := range slices.Chunk(dagIDs, chunk) {
+		if err := look(" AND dag_id IN ("+dialect.Marks(len(part))+")", anys(part)...); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // takeBackOf takes back what was made ahead of some DAGs, whose rows are locked.

@@ -92,6 +92,15 @@ func testAheadWaits(t *testing.T, b *bundle) {
 	planned, err := b.s.LatestScheduledRuns(ctx, []string{"d"})
 	require.NoError(t, err)
 	require.Equal(t, run.ID, planned["d"].ID, "the schedule goes on behind it")
+	want := map[string]dag.PlannedRun{"d": *run.Planned()}
+	for _, ids := range [][]string{nil, {"d", "none"}} {
+		ahead, err := b.s.RunsAhead(ctx, ids)
+		require.NoError(t, err)
+		require.Equal(t, want, ahead, "what runs next")
+	}
+	none, err := b.s.RunsAhead(ctx, []string{"none"})
+	require.NoError(t, err)
+	require.Empty(t, none)
 
 	b.clock.Set(at)
 	report := b.pass()
@@ -102,6 +111,9 @@ func testAheadWaits(t *testing.T, b *bundle) {
 	latest, err = b.s.LatestScheduledRun(ctx, "d")
 	require.NoError(t, err)
 	require.Equal(t, run.ID, latest.ID)
+	none, err = b.s.RunsAhead(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, none, "it has started")
 	b.finish(func(dag.Claim) dag.State { return dag.StateSuccess })
 	require.Equal(t, dag.RunSuccess, b.run(run).State)
 	require.Zero(t, b.pass().TakenBack)
