@@ -60,9 +60,6 @@ type OperatorSpec struct {
 	// stands; nil for none. A problem with a File keeps it: it stands in a file
 	// beside the DAG's.
 	ValidateAt func(args map[string]any, at Place) []Problem
-	// ChecksTemplates makes the loader try the templates in the operator's keys:
-	// what can be seen to fail in every run is a problem of the file.
-	ChecksTemplates bool
 }
 
 // Place is what the loader tells of where a task stands.

@@ -249,9 +249,7 @@ func (b *builder) validate(t *taskDraft, args map[string]any, mapped map[string]
 	if t.spec.ValidateAt != nil {
 		found = append(found, t.spec.ValidateAt(args, at)...)
 	}
-	if t.spec.ChecksTemplates {
-		found = append(found, b.templates(t, args, at)...)
-	}
+	found = append(found, b.templates(t, args, at)...)
 	for _, p := range found {
 		if p.File != "" { // it stands in a file beside this one
 			b.rep.add(p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/render"
 )
 
 // zones remembers time zones by name.
@@ -41,9 +42,6 @@ func (l *loader) build(src *source) {
 			continue
 		}
 		found = true
-		if src.lost[f.name] {
-			continue
-		}
 		if f.val.kind != mapNode {
 			rep.err(f.val, f.name, codeNotADAG, "a DAG must stand under its id, not "+describe(f.val), "as in my_dag: {schedule: ..., tasks: ...}")
 			continue
@@ -158,6 +156,9 @@ type builder struct {
 	edges    int
 	// tried are the templates of callbacks that were tried, with what was found.
 	tried map[string]error
+	// checked are the templates of tasks that the checker tried, with what was found.
+	checker *render.Checker
+	checked map[string]error
 }
 
 func (b *builder) build(id string) *dag.DAG {

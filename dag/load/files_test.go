@@ -35,10 +35,12 @@ func (errUnreadable) Error() string { return "it is locked away" }
 func TestOneIDInTwoFiles(t *testing.T) {
 	t.Parallel()
 	res := load.Files([]bundle.File{
-		{Path: "b.yml", Data: []byte("# two\nsame:\n" + small)},
+		{Path: "b.yml", Data: []byte("# two\nsame:\n  retires: 1\n" + small)},
 		{Path: "a.yml", Data: []byte("same:\n" + small)},
 	}, options())
-	require.Equal(t, `b.yml:2:1: error: same: the DAG id "same" is taken: a.yml defines it on line 1; rename one of the two [duplicate-id]`+"\n", lines(res.Problems))
+	require.Len(t, res.Problems, 2, "its other mistakes are told as well")
+	require.Equal(t, `b.yml:2:1: error: same: the DAG id "same" is taken: a.yml defines it on line 1; rename one of the two`, res.Problems[0].String())
+	require.Equal(t, "unknown-key", res.Problems[1].Code)
 	require.Len(t, res.DAGs, 1)
 	require.Equal(t, "a.yml", res.DAGs[0].FileLoc)
 }

@@ -59,8 +59,6 @@ type source struct {
 	root *node // nil when there is nothing to build
 	rep  *report
 	dags []*dag.DAG
-	// lost are the top-level keys of DAGs that another file declared first.
-	lost map[string]bool
 	// refs are ids of other DAGs that tasks name.
 	refs []dagRef
 }
@@ -91,7 +89,7 @@ type loader struct {
 }
 
 func (l *loader) read(f bundle.File) *source {
-	src := &source{path: f.Path, rep: newReport(f.Path), lost: map[string]bool{}}
+	src := &source{path: f.Path, rep: newReport(f.Path)}
 	if f.Err != nil {
 		src.rep.add(dag.Problem{Severity: dag.SeverityError, Code: codeUnreadable, Message: f.Err.Error()})
 		return src
@@ -156,7 +154,6 @@ func (l *loader) declare(files []*source) {
 				continue
 			}
 			if first, taken := places[f.name]; taken {
-				src.lost[f.name] = true
 				src.rep.err(f.key, f.name, codeDuplicateID,
 					"the DAG id "+quote(f.name)+" is taken: "+first.file+" defines it on "+first.place(first.file), "rename one of the two")
 				continue

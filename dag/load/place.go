@@ -42,6 +42,7 @@ func (b *builder) placeFor(t *taskDraft) dag.Place {
 // templates tries the templates of a task's keys.
 func (b *builder) templates(t *taskDraft, args map[string]any, at dag.Place) []dag.Problem {
 	var out []dag.Problem
+	try := b.taskTemplate(t)
 	for i := range t.spec.Fields {
 		f := &t.spec.Fields[i]
 		if !f.Templated {
@@ -50,7 +51,7 @@ func (b *builder) templates(t *taskDraft, args map[string]any, at dag.Place) []d
 		values := at.Literal(args, f.Name)
 		for _, p := range slices.Sorted(maps.Keys(values)) {
 			eachText(values[p], p, func(p, text string) {
-				if problem, bad := b.template(render.Check(text, b.d, &t.task), t.group != nil); bad {
+				if problem, bad := b.template(try(text), t.group != nil); bad {
 					problem.Path = p
 					out = append(out, problem)
 				}
@@ -58,6 +59,26 @@ func (b *builder) templates(t *taskDraft, args map[string]any, at dag.Place) []d
 		}
 	}
 	return out
+}
+
+// taskTemplate gives what tries one template of a task. Tasks without params of
+// their own see the same names, and many have the same texts: they share a checker
+// and what it found.
+func (b *builder) taskTemplate(t *taskDraft) func(text string) error {
+	if len(t.task.Params) > 0 {
+		return render.NewChecker(b.d, &t.task, nil).Check
+	}
+	if b.checker == nil {
+		b.checker, b.checked = render.NewChecker(b.d, &t.task, nil), map[string]error{}
+	}
+	return func(text string) error {
+		err, known := b.checked[text]
+		if !known {
+			err = b.checker.Check(text)
+			b.checked[text] = err
+		}
+		return err
+	}
 }
 
 // template tells what was found of one template, in a group or not; bad is false

@@ -16,6 +16,7 @@ var (
 	unquotedStar = regexp.MustCompile(`^(\s*(?:-\s+)*(?:[^\s:#]+\s*:\s+)?)\*`)
 	unquotedSign = regexp.MustCompile(`^\s*(?:-\s+)*(?:[^\s:#]+\s*:\s+)?([@%` + "`" + `])`)
 	colonInText  = regexp.MustCompile(`:\s`)
+	inQuotes     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'`)
 )
 
 // syntaxProblem tells of a file that is not YAML, with the usual causes.
@@ -57,6 +58,11 @@ func syntaxProblem(err error, data []byte) dag.Problem {
 		if m := unquotedSign.FindStringSubmatch(line); m != nil {
 			p.Message = "not YAML: a value cannot begin with " + m[1]
 			p.Hint = "put it in quotes"
+		}
+	case strings.Contains(le.Message, "did not find expected ',' or"):
+		p.Hint = "a comma or a closing bracket is missing, or a text with one of , { } [ ] in it has no quotes"
+		if strings.Contains(inQuotes.ReplaceAllString(line, ""), "{{") {
+			p.Code, p.Hint = codeUnquotedTmpl, `between { and } a text with a template needs quotes, as in bash_command: "echo {{ ds }}"`
 		}
 	case strings.Contains(le.Message, "unknown anchor"):
 		p.Hint = "an anchor (&name) must stand above its alias (*name) in the same file"

@@ -98,17 +98,17 @@ d:
     t:
       operator: merge
       conn_id: "{{ params.c }}"
-      sql: ["{% if x %}a{% endif %}", b]
+      sql: ["{% if ds %}a{% endif %}", b]
       chunk: "{{ params.chunk }}"
-      when_matched: {delete: "{{ x }}"}
+      when_matched: {delete: "{{ ds }}"}
     u: {operator: merge, conn_id: c, source: "{{ params.source }}"}
-    v: {operator: merge, conn_id: c, source: {file: "{{ f }}", format: "{{ f }}", "null": "{{ f }}"}}
+    v: {operator: merge, conn_id: c, source: {file: "{{ ds }}", format: "{{ ds }}", "null": "{{ ds }}"}}
 `)
 	require.Equal(t, map[string]any{
-		"conn_id": "{{ params.c }}", "sql": []any{"{% if x %}a{% endif %}", "b"}, "chunk": "{{ params.chunk }}", "when_matched": map[string]any{"delete": "{{ x }}"},
+		"conn_id": "{{ params.c }}", "sql": []any{"{% if ds %}a{% endif %}", "b"}, "chunk": "{{ params.chunk }}", "when_matched": map[string]any{"delete": "{{ ds }}"},
 	}, d.Task("t").Args)
 	require.Equal(t, "{{ params.source }}", d.Task("u").Args["source"])
-	require.Equal(t, map[string]any{"file": "{{ f }}", "format": "{{ f }}", "null": "{{ f }}"}, d.Task("v").Args["source"])
+	require.Equal(t, map[string]any{"file": "{{ ds }}", "format": "{{ ds }}", "null": "{{ ds }}"}, d.Task("v").Args["source"])
 }
 
 func TestANullArgument(t *testing.T) {
@@ -208,7 +208,7 @@ func TestUnknownOperatorsCanBeKept(t *testing.T) {
 func TestDAGsThatOthersName(t *testing.T) {
 	t.Parallel()
 	res := load.Files([]bundle.File{
-		{Path: "a.yml", Data: []byte("a:\n  tasks:\n    t: {operator: trigger_dag_run, trigger_dag_id: b}\n    u: {operator: trigger_dag_run, trigger_dag_id: \"{{ params.x }}\"}\n    v: {operator: trigger_dag_run, trigger_dag_id: broken}\n")},
+		{Path: "a.yml", Data: []byte("a:\n  params: {x: b}\n  tasks:\n    t: {operator: trigger_dag_run, trigger_dag_id: b}\n    u: {operator: trigger_dag_run, trigger_dag_id: \"{{ params.x }}\"}\n    v: {operator: trigger_dag_run, trigger_dag_id: broken}\n")},
 		{Path: "b.yml", Data: []byte("b:\n" + small)},
 		{Path: "broken.yml", Data: []byte("broken:\n  retires: 1\n" + small)},
 	}, options())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -19,15 +20,24 @@ var ErrUndeclaredParam = errors.New("nothing declares this param")
 // run's values is not looked at. It is a *dag.Error, as those of rendering are;
 // one that wraps ErrUndeclaredParam holds only for runs whose conf does not give
 // the param. No run, variable, connection or XCom is read.
-func Check(tpl string, d *dag.DAG, t *dag.Task) error { return CheckEvent(tpl, d, t, nil) }
+func Check(tpl string, d *dag.DAG, t *dag.Task) error { return NewChecker(d, t, nil).Check(tpl) }
 
 // CheckEvent is Check for a template that is rendered with an event of a task, or
 // with one of a run where t is nil: names are there besides, and where there is
 // no task, its own names are not.
 func CheckEvent(tpl string, d *dag.DAG, t *dag.Task, names []string) error {
-	if !IsTemplate(tpl) {
-		return nil
-	}
+	return NewChecker(d, t, names).Check(tpl)
+}
+
+// Checker tries templates of one task, or of a DAG's events, one after another.
+type Checker struct {
+	r      *Renderer
+	params map[string]any
+}
+
+// NewChecker is a checker for templates of a task; see CheckEvent for one without
+// a task and for names.
+func NewChecker(d *dag.DAG, t *dag.Task, names []string) *Checker {
 	params := map[string]any{}
 	for name := range d.ParamSchemas {
 		params[name] = ""
@@ -45,7 +55,15 @@ func CheckEvent(tpl string, d *dag.DAG, t *dag.Task, names []string) error {
 		key := dag.TaskInstanceKey{DagID: d.ID, RunID: run.RunID, TaskID: t.ID, MapIndex: -1}
 		in.Task, in.TI = t, &dag.TaskInstance{TaskInstanceKey: key, TryNumber: 1}
 	}
-	_, err := New(in).String(tpl)
+	return &Checker{r: New(in), params: params}
+}
+
+// Check is the function Check for the checker's task.
+func (c *Checker) Check(tpl string) error {
+	if !IsTemplate(tpl) {
+		return nil
+	}
+	_, err := c.r.String(tpl)
 	if err == nil {
 		return nil
 	}
@@ -54,11 +72,13 @@ func CheckEvent(tpl string, d *dag.DAG, t *dag.Task, names []string) error {
 	var attribute *undefinedAttribute
 	var field *missing // of an object of ours, whose fields are the same in every run
 	switch {
+	case errors.As(err, &name) && setsName(tpl, name.name):
+		return nil
 	case errors.As(err, &syntax), errors.As(err, &name), errors.As(err, &field):
 		return err
 	case errors.As(err, &attribute) && attribute.of == "params":
 		hint := "declare it under params:"
-		if near := dag.Nearest(attribute.name, slices.Collect(maps.Keys(params))); near != "" {
+		if near := dag.Nearest(attribute.name, slices.Collect(maps.Keys(c.params))); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return &dag.Error{Code: dag.ErrInvalid, Op: "template", Err: fmt.Errorf("params.%s: %w", attribute.name, ErrUndeclaredParam), Hint: hint}
@@ -73,3 +93,20 @@ func CheckEvent(tpl string, d *dag.DAG, t *dag.Task, names []string) error {
 	}
 	return nil
 }
+
+// nameStatement is a statement of a template that gives names a value.
+var nameStatement = regexp.MustCompile(`\{%[-+]?\s*(?:set|for|with)\s([^%]*)`)
+
+// setsName tells whether a template gives a name a value itself. Where it stands in
+// an {% if %}, only the run says whether that is done.
+func setsName(tpl, name string) bool {
+	for _, m := range nameStatement.FindAllStringSubmatch(tpl, -1) {
+		if slices.Contains(words.FindAllString(m[1], -1), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// words are the names in a template.
+var words = regexp.MustCompile(`\w+`)

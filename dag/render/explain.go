@@ -146,6 +146,9 @@ func syntaxCause(s *parser.SyntaxError) (cause error, hint string) {
 	if m := unknownStatement.FindStringSubmatch(s.Message); m != nil {
 		return &malformed{"there is no statement {% " + m[1] + " %}"}, "statements are if, for, set, with, raw, filter, do, break and continue"
 	}
+	if s.Raw == "unclosed comment" {
+		return &malformed{"the comment that {# begins has no #} at its end"}, "where {# is no comment, write {% raw %}${#list[@]}{% endraw %}"
+	}
 	if s.Raw == "" {
 		return &malformed{strings.TrimSuffix(s.Message, ".")}, ""
 	}

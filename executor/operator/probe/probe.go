@@ -65,8 +65,7 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "ffmpeg", Type: dag.FieldString, Templated: true, Doc: "The ffmpeg program, by name or path."},
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},
-		ValidateAt:      func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
-		ChecksTemplates: true,
+		ValidateAt: func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
 	}
 }
 

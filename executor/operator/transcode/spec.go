@@ -72,7 +72,7 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},
 		OneOf:      [][]string{{"asset", "path"}},
-		ValidateAt: o.validate, ChecksTemplates: true,
+		ValidateAt: o.validate,
 	}
 }
 

@@ -64,9 +64,8 @@ func (*Operator) Spec() dag.OperatorSpec {
 			{Name: "stall_timeout", Type: dag.FieldDuration, Default: defaultStall.Seconds(), Doc: "How long the transfer may go without an advance."},
 			{Name: "allow_empty", Type: dag.FieldBool, Default: false, Doc: "Take a file without bytes."},
 		},
-		Validate:        validate,
-		ValidateAt:      func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
-		ChecksTemplates: true,
+		Validate:   validate,
+		ValidateAt: func(args map[string]any, at dag.Place) []dag.Problem { return mediafile.Folder(args, "path", at) },
 	}
 }
 
