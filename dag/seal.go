@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -102,7 +103,11 @@ func sealedError(e *TaskError, mask func(string) string) (class ErrorClass, code
 		message = code
 	}
 	if e.Hint != "" {
-		message += " (" + e.Hint + ")"
+		gap := " "
+		if strings.Contains(message, "\n") { // a list: the hint is not of its last line alone
+			gap = "\n"
+		}
+		message += gap + "(" + e.Hint + ")"
 	}
 	return class, code, CutText(masked(mask, message), MaxErrorMessage)
 }

@@ -42,6 +42,13 @@ func TestSeal(t *testing.T) {
 	}, l)
 }
 
+func TestTheHintOfAListHasALineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	in := sealInput()
+	in.Err = &dag.TaskError{Class: dag.ClassPermanent, Code: "TOO_MANY_BAD_ROWS", Message: "2 rows are bad\n  a.csv:2: no\n  a.csv:3: no", Hint: "mend them"}
+	require.Equal(t, "2 rows are bad\n  a.csv:2: no\n  a.csv:3: no\n(mend them)", dag.Seal(in).ErrorMessage)
+}
+
 func TestSealedClass(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -165,7 +165,10 @@ func (c *Catalog) update(ctx context.Context, dags []*dag.DAG, from map[string]s
 			paused = *d.IsPausedUponCreation
 		}
 		updates = append(updates, dag.DAGUpdate{DAG: d, Source: from[d.FileLoc], Next: next, Paused: paused})
-		c.o.Log.Info("DAG loaded", "dag_id", d.ID, "fileloc", d.FileLoc, "version", d.Hash()[:12], "new", !seen)
+		if seen {
+			paused = row.IsPaused
+		}
+		c.o.Log.Info("DAG loaded", "dag_id", d.ID, "fileloc", d.FileLoc, "version", d.Hash()[:12], "new", !seen, "paused", paused)
 	}
 	if len(updates) == 0 {
 		return nil

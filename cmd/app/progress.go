@@ -127,7 +127,7 @@ func (d *display) end(c dag.Claim, r dag.Result) {
 	d.mu.Unlock()
 	switch r.State {
 	case dag.StateFailed:
-		d.line("%s sealed: %s %s: %s", short(c), r.Letter.ErrorClass, r.Letter.ErrorCode, firstLine(r.Letter.ErrorMessage, 100))
+		d.line("%s sealed: %s %s: %s", short(c), r.Letter.ErrorClass, r.Letter.ErrorCode, firstLine(r.Letter.ErrorMessage, 300))
 	case dag.StateUpForRetry:
 		d.line("%s failed (%s), tried again in %s", short(c), r.Attempt.ErrorCode, r.Delay.Round(time.Millisecond))
 	default:

@@ -60,7 +60,7 @@ func (c tasksClearCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.tell(ctx, s, len(cleared)); err != nil {
+	if err := c.tell(ctx, s, len(cleared), runs); err != nil {
 		return err
 	}
 	if c.Yes {
@@ -69,8 +69,9 @@ func (c tasksClearCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// tell says what follows, which is nothing while the DAG is paused.
-func (c tasksClearCmd) tell(ctx context.Context, s *session, n int) error {
+// tell says what follows, which is nothing while the DAG is paused, and what does
+// not: a run goes on with the version of the DAG that it was made with.
+func (c tasksClearCmd) tell(ctx context.Context, s *session, n int, runs []dag.Run) error {
 	st, err := s.store(ctx)
 	if err != nil {
 		return err
@@ -84,6 +85,30 @@ func (c tasksClearCmd) tell(ctx context.Context, s *session, n int) error {
 		next = fmt.Sprintf("%s is paused, so they wait until `airlock dags unpause %s`", c.DagID, c.DagID)
 	}
 	fmt.Fprintf(s.env.Stderr, "%s cleared: %s\n", count(n, "instance"), next)
+	newest, _, err := s.dag(ctx, c.DagID)
+	if err != nil {
+		return err
+	}
+	old := map[int64]bool{}
+	changed := 0
+	for _, r := range runs {
+		was, asked := old[r.VersionID]
+		if !asked {
+			d, err := st.Version(ctx, r.VersionID)
+			if err != nil {
+				return err
+			}
+			was = d.Hash() != newest.Hash()
+			old[r.VersionID] = was
+		}
+		if was {
+			changed++
+		}
+	}
+	if changed > 0 {
+		fmt.Fprintf(s.env.Stderr, "the DAG has changed since %s of these began, which goes on as it was then; with the DAG as it is now a failed task runs by `airlock dlq replay` in place of the clear, or in a new run\n",
+			count(changed, "run"))
+	}
 	return nil
 }
 

@@ -41,3 +41,13 @@ func TestClearSaysWhoStartsWhatIsCleared(t *testing.T) {
 	h.ok("dags", "unpause", "d")
 	require.Contains(t, h.ok("tasks", "clear", "d", "-r", "2026-02-02", "-y").stderr, "1 instance cleared: the scheduler starts")
 }
+
+func TestClearSaysThatARunKeepsItsVersion(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/d.yml": "d:\n  schedule: null\n  tasks:\n    a: {operator: bash, bash_command: \"exit 65\"}\n"})
+	h.fails(cli.ExitFailed, nil, "dags", "test", "d", "2026-02-01")
+	h.fails(cli.ExitFailed, nil, "dags", "test", "d", "2026-02-02")
+	require.NotContains(t, h.ok("tasks", "clear", "d", "-r", "2026-02-02", "-y").stderr, "has changed")
+	h.write("dags/d.yml", "d:\n  schedule: null\n  tasks:\n    a: {operator: bash, bash_command: \"exit 0\"}\n")
+	require.Contains(t, h.ok("tasks", "clear", "d", "-r", "2026-02-01", "-y").stderr, "the DAG has changed since 1 run of these began")
+}

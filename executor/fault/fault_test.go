@@ -346,6 +346,9 @@ func TestSystemErrors(t *testing.T) {
 	}
 	require.Nil(t, fault.Error(nil))
 	require.Equal(t, fault.CodeConnectionMissing, fault.Connection(&dag.Error{Code: dag.ErrNotFound, Op: "connection"}).Code)
+	absent := fault.Connection(&dag.Error{Code: dag.ErrNotFound, Op: "connection shop", Err: errors.New("there is none"), Hint: "add shop"})
+	require.Equal(t, "connection shop: there is none", absent.Message)
+	require.Equal(t, "add shop", absent.Hint, "the nearer hint, and once")
 	require.Equal(t, fault.CodeConnectionRefused, fault.Connection(syscall.ECONNREFUSED).Code)
 }
 

@@ -116,10 +116,18 @@ func Network(err error) *dag.TaskError {
 	return New(code, err.Error())
 }
 
-// Connection classifies the error of looking a connection up.
+// Connection classifies the error of looking a connection up. What it says of the
+// connection's name goes before the code's own hint.
 func Connection(err error) *dag.TaskError {
 	if dag.CodeOf(err) == dag.ErrNotFound {
-		return New(CodeConnectionMissing, err.Error())
+		e := New(CodeConnectionMissing, err.Error())
+		var known *dag.Error
+		if errors.As(err, &known) && known.Hint != "" {
+			bare := *known
+			bare.Hint = ""
+			e.Message, e.Hint = bare.Error(), known.Hint
+		}
+		return e
 	}
 	return Error(err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -85,7 +86,8 @@ func (s *Store) Connection(ctx context.Context, id string) (dag.Connection, erro
 	}
 	if id == "" || len(list) == 0 {
 		return dag.Connection{}, &dag.Error{
-			Code: dag.ErrNotFound, Op: "connection " + id, Hint: "airlock connections add " + id + ", or set AIRFLOW_CONN_..", Err: errors.New("there is none"),
+			Code: dag.ErrNotFound, Op: "connection " + id, Err: errors.New("there is none"),
+			Hint: "add it with `airlock connections add " + id + "`, or set AIRLOCK_CONN_" + strings.ToUpper(id),
 		}
 	}
 	return list[0], nil

@@ -23,7 +23,7 @@ func Open(ctx context.Context, t *operator.Task, id, database string, create boo
 	c, err := t.Connection(ctx, id)
 	if err != nil {
 		if dag.CodeOf(err) == dag.ErrNotFound {
-			return nil, fault.New(fault.CodeConnectionMissing, err.Error())
+			return nil, fault.Connection(err)
 		}
 		return nil, err
 	}
