@@ -54,6 +54,7 @@ func mysqlConfig(t target, o Options) (*mysql.Config, error) {
 type sessionConnector struct {
 	driver.Connector
 	statements []string
+	together   bool
 }
 
 // Connect implements driver.Connector.
@@ -73,7 +74,15 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, err
 		}
 	}
-	return conn, nil
+	if !c.together {
+		return conn, nil
+	}
+	full, ok := conn.(serverConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, errors.New("the driver's connection lacks what a pool needs")
+	}
+	return &togetherConn{serverConn: full}, nil
 }
 
 func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
@@ -81,6 +90,7 @@ func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
 	if err != nil {
 		return nil, openError(t, err)
 	}
+	cfg.MultiStatements = o.Together
 	base, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, openError(t, err)
@@ -89,17 +99,25 @@ func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
 			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')", int(o.LockWait/time.Second)),
-	}}), "mysql")
+	}, o.Together}), "mysql")
 	pool.SetMaxOpenConns(o.MaxConns)
 	pool.SetMaxIdleConns(o.MaxConns)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	pool.SetConnMaxLifetime(time.Hour)
 	var version string
-	if err := pool.GetContext(ctx, &version, "SELECT VERSION()"); err != nil {
+	ask := "SELECT VERSION()"
+	if o.Together {
+		ask = "DO 0; " + ask
+	}
+	if err := pool.GetContext(ctx, &version, ask); err != nil {
 		_ = pool.Close()
+		if class := ClassOf(err); o.Together && (class == ClassProgram || class == ClassUnknown) {
+			o.Together = false // something on the way takes one statement at a time
+			return openMySQL(ctx, t, o)
+		}
 		return nil, openError(t, err)
 	}
-	d := &DB{name: t.String(), schema: t.database, write: pool, read: pool, o: o}
+	d := &DB{name: t.String(), schema: t.database, write: pool, read: pool, together: o.Together, o: o}
 	d.kind, d.version = parseVersion(version)
 	d.caps = capsOf(d.kind, d.version)
 	return d, nil

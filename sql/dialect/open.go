@@ -36,6 +36,11 @@ type Options struct {
 	// statements by their text: for a caller that uses the same texts over and
 	// over. Rows then tell only their columns' names.
 	KeepStatements bool
+	// Together makes the connections to a server send statements together where
+	// nobody waits for the answer between them: BEGIN with the first statement of a
+	// transaction, and the lists of ExecTogether. Their texts may then hold several
+	// statements, so it is for pools that run no text of a user's.
+	Together bool
 	// OnRepeat, when set, is told of each transaction that is run again, and why:
 	// deadlock, lock_wait, or the class of the error.
 	OnRepeat func(cause string)
@@ -79,8 +84,10 @@ type DB struct {
 	schema  string
 	write   *sqlx.DB
 	read    *sqlx.DB
-	o       Options
-	commits atomic.Int64
+	// together is set when several statements may be sent at once.
+	together bool
+	o        Options
+	commits  atomic.Int64
 }
 
 // Open connects to the database of a DSN (see docs/operations.md) and asks its

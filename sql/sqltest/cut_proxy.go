@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// CutProxy stands between a client and a server and breaks the line once, at
-// the next COMMIT after Arm.
+// CutProxy stands between a client and a server, counts the round trips and
+// breaks the line once, at the next COMMIT after Arm.
 type CutProxy struct {
 	// Addr is host:port to connect to.
 	Addr       string
@@ -17,6 +17,7 @@ type CutProxy struct {
 	dropAnswer bool
 	armed      atomic.Bool
 	cuts       atomic.Int32
+	trips      atomic.Int64
 }
 
 // CutAtCommit starts a proxy to a server. dropAnswer lets the server get the
@@ -52,6 +53,10 @@ func (p *CutProxy) Arm() { p.armed.Store(true) }
 // Cuts counts the cut lines.
 func (p *CutProxy) Cuts() int { return int(p.cuts.Load()) }
 
+// Trips counts what clients sent, which a client of this protocol does once a
+// round trip: packets of up to 64 KiB each count as one.
+func (p *CutProxy) Trips() int { return int(p.trips.Load()) }
+
 func (p *CutProxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	up, err := net.Dial("tcp", p.server)
@@ -84,6 +89,7 @@ func (p *CutProxy) serve(client net.Conn) {
 			_ = up.Close()
 			return
 		}
+		p.trips.Add(1)
 		// 0x03 is the protocol's command for a statement.
 		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
 			p.cuts.Add(1)

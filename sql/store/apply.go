@@ -298,11 +298,7 @@ func (t *tx) writeResults(ctx context.Context, good []settled, looked bool) erro
 	if !looked {
 		return nil
 	}
-	n, err := b.run(ctx, t)
-	if err == nil && n != int64(len(ids)) {
-		err = errors.New("a locked instance was not there any more")
-	}
-	return err
+	return b.must(ctx, t, errors.New("a locked instance was not there any more"))
 }
 
 // writeHeld writes the states of results whose rows nobody looked at. It comes
@@ -313,11 +309,7 @@ func (t *tx) writeHeld(ctx context.Context, b *bulk, good []settled) error {
 		fences[i] = g.result.Fence
 	}
 	b.guard = &rowGuard{only: "state = 'running'", column: "fence", seen: fences}
-	n, err := b.run(ctx, t)
-	if err == nil && n != int64(len(good)) {
-		err = errOtherwise
-	}
-	return err
+	return b.must(ctx, t, errOtherwise)
 }
 
 // keepsAttempt tells whether the end in this state is the end of an attempt. A

@@ -28,7 +28,7 @@ func (t *tx) insertAttempts(ctx context.Context, list []dag.Attempt) error {
 			dag.CutText(a.ErrorMessage, dag.MaxErrorMessage), exit, a.DelayCeiling.Microseconds(), a.Delay.Microseconds(),
 			clean(a.LogPath), detail)
 	}
-	return t.insertRows(ctx, `INSERT INTO task_attempt (task_instance_id, fence, try_number, state, worker_id, hostname, start_date, end_date,
+	return t.insertLater(ctx, `INSERT INTO task_attempt (task_instance_id, fence, try_number, state, worker_id, hostname, start_date, end_date,
  error_class, error_code, error_message, exit_code, delay_ceiling_us, delay_us, log_path, detail) VALUES `,
 		dialect.Rows(1, 16), "", 16, args)
 }

@@ -69,6 +69,23 @@ func (b *bulk) uniform(column string) bool {
 	return true
 }
 
+// must writes it: all of its rows, or it fails with an error. On a server the
+// statement waits for the next, see tx.later.
+func (b *bulk) must(ctx context.Context, t *tx, otherwise error) error {
+	if len(b.ids) == 0 || len(b.columns) == 0 {
+		return nil
+	}
+	if !t.s.db.IsSQLite() {
+		query, args := b.once(t.s)
+		return t.laterMatching(ctx, len(b.ids), otherwise, query, args...)
+	}
+	n, err := b.run(ctx, t)
+	if err == nil && n != int64(len(b.ids)) {
+		err = otherwise
+	}
+	return err
+}
+
 // run writes it and gives the number of rows. On a server that is one statement
 // whatever the values; on SQLite, where a statement costs no round trip, rows
 // with values of their own get one each, of a text that comes again.
@@ -79,7 +96,8 @@ func (b *bulk) run(ctx context.Context, t *tx) (int64, error) {
 	same := b.guard == nil || b.guard.same()
 	switch column := b.onlyVaries(); {
 	case !t.s.db.IsSQLite() || same && b.plain():
-		return b.runOnce(ctx, t)
+		query, args := b.once(t.s)
+		return t.exec(ctx, query, args...)
 	case b.plain():
 		return b.runVarying(ctx, t, "")
 	case same && column != "":
@@ -199,11 +217,11 @@ func (b *bulk) plain() bool {
 	return true
 }
 
-// runOnce writes all rows with one statement.
-func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
+// once is one statement that writes all rows.
+func (b *bulk) once(s *Store) (string, []any) {
 	var q strings.Builder
 	var args []any
-	q.WriteString(b.update(t.s))
+	q.WriteString(b.update(s))
 	for n, column := range b.columns {
 		if n > 0 {
 			q.WriteString(", ")
@@ -223,7 +241,7 @@ func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
 		}
 		q.WriteString(" ELSE " + column + " END")
 	}
-	in, ids := t.s.among(b.ids)
+	in, ids := s.among(b.ids)
 	q.WriteString(" WHERE id IN " + in)
 	args = append(args, ids...)
 	switch {
@@ -242,5 +260,5 @@ func (b *bulk) runOnce(ctx context.Context, t *tx) (int64, error) {
 		}
 		q.WriteString(")")
 	}
-	return t.exec(ctx, q.String(), args...)
+	return q.String(), args
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -133,22 +132,19 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 	}
 	slices.Sort(ids)
 	in, args := t.s.among(ids)
-	n, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+` SET state = 'running', fence = fence + 1, try_number = try_number + 1,
+	err := t.laterMatching(ctx, len(rows), errors.New("a locked instance was not queued any more"), "UPDATE task_instance"+t.force("PRIMARY")+` SET state = 'running', fence = fence + 1, try_number = try_number + 1,
  start_date = CASE WHEN end_date IS NULL THEN COALESCE(start_date, ?) ELSE ? END, end_date = NULL, next_try_at = NULL,
  worker_id = ?, hostname = ?, lease_until = ?, updated_at = ? WHERE id IN `+in+" AND state = 'queued'",
 		append([]any{t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(t.now.Add(p.Lease)), t.at}, args...)...)
 	if err != nil {
 		return err
 	}
-	if n != int64(len(rows)) {
-		return fmt.Errorf("%d of %d locked instances became running", n, len(rows))
-	}
 	t.began = append(t.began, rows...)
 	return t.deleteXComs(ctx, stale)
 }
 
 // claims puts rows and their runs together; byID has those runs that are known.
-func (s *Store) claims(ctx context.Context, q sqlx.QueryerContext, rows []instanceRow, byID map[int64]dag.Run) ([]dag.Claim, error) {
+func (s *Store) claims(ctx context.Context, q queryer, rows []instanceRow, byID map[int64]dag.Run) ([]dag.Claim, error) {
 	var ids []int64
 	for i := range rows {
 		if _, known := byID[rows[i].DagRunID]; !known {
@@ -160,7 +156,7 @@ func (s *Store) claims(ctx context.Context, q sqlx.QueryerContext, rows []instan
 	if len(ids) > 0 {
 		var runs []runRow
 		in, args := s.among(ids)
-		if err := sqlx.SelectContext(ctx, q, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in, args...); err != nil {
+		if err := q.SelectContext(ctx, &runs, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in, args...); err != nil {
 			return nil, err
 		}
 		for _, r := range runs {
@@ -218,7 +214,7 @@ func (t *tx) held(ctx context.Context, leases []dag.Lease) (map[dag.Lease]bool, 
 	return t.s.heldBy(ctx, t, leases, t.s.db.ForUpdate())
 }
 
-func (s *Store) heldBy(ctx context.Context, q sqlx.QueryerContext, leases []dag.Lease, lock string) (map[dag.Lease]bool, error) {
+func (s *Store) heldBy(ctx context.Context, q queryer, leases []dag.Lease, lock string) (map[dag.Lease]bool, error) {
 	ids := make([]int64, len(leases))
 	for i, l := range leases {
 		ids[i] = l.TaskInstanceID
@@ -228,7 +224,7 @@ func (s *Store) heldBy(ctx context.Context, q sqlx.QueryerContext, leases []dag.
 		Fence int64 `db:"fence"`
 	}
 	in, args := s.among(ids)
-	err := sqlx.SelectContext(ctx, q, &rows, "SELECT id, fence FROM task_instance"+s.force("PRIMARY")+" WHERE id IN "+in+" AND state = 'running' ORDER BY id"+lock, args...)
+	err := q.SelectContext(ctx, &rows, "SELECT id, fence FROM task_instance"+s.force("PRIMARY")+" WHERE id IN "+in+" AND state = 'running' ORDER BY id"+lock, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +340,7 @@ func (t *tx) deleteXComs(ctx context.Context, rows []instanceRow) error {
 			q.WriteString("(dag_run_id = ? AND task_id = ? AND map_index = ?)")
 			args = append(args, part[i].DagRunID, part[i].TaskID, part[i].MapIndex)
 		}
-		if _, err := t.exec(ctx, "DELETE FROM xcom WHERE "+q.String(), args...); err != nil {
+		if err := t.later(ctx, nil, "DELETE FROM xcom WHERE "+q.String(), args...); err != nil {
 			return err
 		}
 	}

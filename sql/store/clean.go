@@ -133,7 +133,7 @@ func (t *tx) deleteRuns(ctx context.Context, b dag.CleanBatch, ids []int64) (int
 	var rows []struct {
 		ID int64 `db:"id"`
 	}
-	if err := t.Unsafe().SelectContext(ctx, &rows, oldRuns+" AND r.id IN "+in, append([]any{0, dialect.Stamp(b.Before)}, args...)...); err != nil || len(rows) == 0 {
+	if err := t.x.Unsafe().SelectContext(ctx, &rows, oldRuns+" AND r.id IN "+in, append([]any{0, dialect.Stamp(b.Before)}, args...)...); err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	still = still[:0]

@@ -271,7 +271,7 @@ func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
 	}
 	for part := range slices.Chunk(ids, chunk) {
 		in, args := t.s.among(part)
-		_, err := t.exec(ctx, "UPDATE dag_run"+t.force("PRIMARY")+" SET next_eval_at = ?, updated_at = "+updated+" WHERE id IN "+in+
+		err := t.later(ctx, nil, "UPDATE dag_run"+t.force("PRIMARY")+" SET next_eval_at = ?, updated_at = "+updated+" WHERE id IN "+in+
 			" AND state IN ('queued', 'running')", append([]any{t.at, t.at}, args...)...)
 		if err != nil {
 			return err

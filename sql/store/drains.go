@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -98,13 +97,13 @@ func (s *Store) NewDrain(ctx context.Context, d dag.Drain) (dag.Drain, error) {
 	return d, err
 }
 
-func (s *Store) drainBounds(ctx context.Context, q sqlx.QueryerContext, f dag.LetterFilter) (maxID int64, total int, err error) {
+func (s *Store) drainBounds(ctx context.Context, q queryer, f dag.LetterFilter) (maxID int64, total int, err error) {
 	c := letterCondition(drainFilter(f))
 	var row struct {
 		MaxID int64 `db:"max_id"`
 		N     int   `db:"n"`
 	}
-	err = sqlx.GetContext(ctx, q, &row, "SELECT COALESCE(MAX(id), 0) AS max_id, COUNT(*) AS n FROM dead_letter"+c.where(), c.args...)
+	err = q.GetContext(ctx, &row, "SELECT COALESCE(MAX(id), 0) AS max_id, COUNT(*) AS n FROM dead_letter"+c.where(), c.args...)
 	return row.MaxID, row.N, err
 }
 
@@ -119,9 +118,9 @@ func (s *Store) Drain(ctx context.Context, id string) (dag.Drain, error) {
 	return s.findDrain(ctx, s.db.Reader(), id, "")
 }
 
-func (s *Store) findDrain(ctx context.Context, q sqlx.QueryerContext, id, lock string) (dag.Drain, error) {
+func (s *Store) findDrain(ctx context.Context, q queryer, id, lock string) (dag.Drain, error) {
 	var rows []drainRow
-	if err := sqlx.SelectContext(ctx, q, &rows, "SELECT "+drainColumns+" FROM replay_drain WHERE id = ?"+lock, id); err != nil {
+	if err := q.SelectContext(ctx, &rows, "SELECT "+drainColumns+" FROM replay_drain WHERE id = ?"+lock, id); err != nil {
 		return dag.Drain{}, fmt.Errorf("drain %s: %w", id, err)
 	}
 	if len(rows) == 0 {
@@ -182,13 +181,13 @@ func (s *Store) DrainOutcome(ctx context.Context, id string) (dag.DrainOutcome, 
 	return out, s.explain("drain "+id, err)
 }
 
-func drainOutcome(ctx context.Context, q sqlx.QueryerContext, id string) (dag.DrainOutcome, error) {
+func drainOutcome(ctx context.Context, q queryer, id string) (dag.DrainOutcome, error) {
 	var rows []struct {
 		Outcome string `db:"outcome"`
 		N       int    `db:"n"`
 	}
 	var out dag.DrainOutcome
-	if err := sqlx.SelectContext(ctx, q, &rows, "SELECT outcome, COUNT(*) AS n FROM dead_letter_audit WHERE drain_id = ? AND outcome IS NOT NULL GROUP BY outcome",
+	if err := q.SelectContext(ctx, &rows, "SELECT outcome, COUNT(*) AS n FROM dead_letter_audit WHERE drain_id = ? AND outcome IS NOT NULL GROUP BY outcome",
 		id); err != nil {
 		return out, err
 	}

@@ -37,7 +37,7 @@ func (t *tx) insertEvents(ctx context.Context, events []dag.Event) error {
 		args = append(args, dedupKey(e.DedupKey), e.DagID, e.RunID, e.TaskID, e.MapIndex, e.TryNumber, string(e.Kind), jsonText(callback),
 			jsonText(e.Context), laneOf(e.TaskInstanceKey, callback), string(dag.DeliveryPending), 0, t.at, "", "", dialect.Stamp(created))
 	}
-	return t.insertRows(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
+	return t.insertLater(ctx, `INSERT INTO callback_event (dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
  lane, status, attempts, next_attempt_at, owner, last_error, created_at) VALUES `, dialect.Rows(1, 16), t.s.db.Upsert([]string{"dedup_key"}, nil), 16, args)
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -180,9 +179,9 @@ func wants(f dag.LetterFilter, status dag.LetterStatus) bool {
 
 // tallyLines reads the tally, a line for each group and decision. Where it has
 // many more rows than lines it is drawn together afterwards.
-func (s *Store) tallyLines(ctx context.Context, q sqlx.QueryerContext) ([]tallyRow, error) {
+func (s *Store) tallyLines(ctx context.Context, q queryer) ([]tallyRow, error) {
 	var rows []tallyRow
-	if err := sqlx.SelectContext(ctx, q, &rows, "SELECT COUNT(*) AS id, "+tallyKeys+", "+tallySum()+" FROM dead_letter_tally WHERE id > 1 GROUP BY "+tallyKeys); err != nil {
+	if err := q.SelectContext(ctx, &rows, "SELECT COUNT(*) AS id, "+tallyKeys+", "+tallySum()+" FROM dead_letter_tally WHERE id > 1 GROUP BY "+tallyKeys); err != nil {
 		return nil, err
 	}
 	n := int64(0)

@@ -217,7 +217,7 @@ func (t *tx) writeQueued(ctx context.Context, groups map[change][]candidate) err
 		}
 		for part := range slices.Chunk(groups[c], chunk) {
 			turn, turnArgs, which, whichArgs := t.byTurn(part, c.from)
-			if _, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+" SET "+set+turn+which, slices.Concat(args, turnArgs, whichArgs)...); err != nil {
+			if err := t.later(ctx, nil, "UPDATE task_instance"+t.force("PRIMARY")+" SET "+set+turn+which, slices.Concat(args, turnArgs, whichArgs)...); err != nil {
 				return err
 			}
 		}

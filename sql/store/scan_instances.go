@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 
-	"github.com/jmoiron/sqlx"
 )
 
 // columnSet names columns and, in the same order, the places of their values in
@@ -40,7 +39,7 @@ func claimColumns(r *instanceRow) (string, []any) {
 
 // eachInstance reads rows of a column set. from is the table, tail what follows
 // it. Each row is read into the same place, which each must not keep.
-func eachInstance(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args []any, each func(r *instanceRow)) error {
+func eachInstance(ctx context.Context, q queryer, set columnSet, from, tail string, args []any, each func(r *instanceRow)) error {
 	var r instanceRow
 	columns, targets := set(&r)
 	rows, err := q.QueryContext(ctx, "SELECT "+columns+" FROM "+from+tail, args...)
@@ -59,7 +58,7 @@ func eachInstance(ctx context.Context, q sqlx.QueryerContext, set columnSet, fro
 }
 
 // instances is eachInstance into a list.
-func instances(ctx context.Context, q sqlx.QueryerContext, set columnSet, from, tail string, args ...any) ([]instanceRow, error) {
+func instances(ctx context.Context, q queryer, set columnSet, from, tail string, args ...any) ([]instanceRow, error) {
 	var out []instanceRow
 	err := eachInstance(ctx, q, set, from, tail, args, func(r *instanceRow) { out = append(out, *r) })
 	return out, err

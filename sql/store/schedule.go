@@ -337,11 +337,7 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 	if unseen {
 		b.guard = &rowGuard{only: "state = 'running' AND next_eval_at IS NULL", column: "updated_at", seen: stamps}
 	}
-	n, err := b.run(ctx, t)
-	if err == nil && unseen && n != int64(len(runs)) {
-		err = errOtherwise
-	}
-	if err != nil {
+	if err := b.must(ctx, t, errOtherwise); err != nil {
 		return err
 	}
 	if err := t.insertEvents(ctx, events); err != nil {

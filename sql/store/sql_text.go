@@ -59,8 +59,20 @@ func (s *Store) pieces(n int) []int {
 // insertRows inserts rows of one width; args has the values row by row. row is
 // one bracketed group of the VALUES, tail what follows them.
 func (t *tx) insertRows(ctx context.Context, head, row, tail string, width int, args []any) error {
+	if err := t.flush(ctx); err != nil { // the caller may mind what these rows alone fail with
+		return err
+	}
+	if err := t.insertLater(ctx, head, row, tail, width, args); err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// insertLater is insertRows for rows that nobody waits for, see later. It keeps
+// the arguments.
+func (t *tx) insertLater(ctx context.Context, head, row, tail string, width int, args []any) error {
 	for _, n := range t.s.pieces(len(args) / width) {
-		if _, err := t.exec(ctx, head+strings.Repeat(row+",", n-1)+row+tail, args[:n*width]...); err != nil {
+		if err := t.later(ctx, nil, head+strings.Repeat(row+",", n-1)+row+tail, args[:n*width]...); err != nil {
 			return err
 		}
 		args = args[n*width:]

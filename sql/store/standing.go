@@ -62,15 +62,12 @@ func (t *tx) stampPass(ctx context.Context) (passStamp, bool, error) {
 	if t.s.cluster {
 		return now, false, nil
 	}
-	r, err := t.ExecContext(ctx, numberPass, dag.DefaultPool)
-	if err != nil {
+	o, err := t.run(ctx, numberPass, []any{dag.DefaultPool})
+	if err != nil || o.Rows == 0 {
 		return now, false, err
 	}
-	if n, err := r.RowsAffected(); err != nil || n == 0 {
-		return now, false, err
-	}
-	now.number, err = r.LastInsertId()
-	return now, err == nil, err
+	now.number = o.ID
+	return now, true, nil
 }
 
 // numberPass locks the row of the default pool, and thereby all passes, and

@@ -50,15 +50,11 @@ func (t *tx) startNow(ctx context.Context, l *slots, runs []*passRun, groups map
 	groups[of] = rest
 	slices.SortFunc(begin, func(a, b candidate) int { return cmp.Compare(a.ID, b.ID) })
 	turn, turnArgs, which, whichArgs := t.byTurn(begin, dag.StateNone)
-	n, err := t.exec(ctx, "UPDATE task_instance"+t.force("PRIMARY")+` SET state = 'running', fence = 1, try_number = 1, scheduled_at = ?, queued_at = ?, start_date = ?,
- worker_id = ?, hostname = ?, lease_until = ?, updated_at = ?`+turn+which+" AND fence = 0",
-		slices.Concat([]any{t.at, t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(rows[0].LeaseUntil.Time), t.at}, turnArgs, whichArgs)...)
-	if err == nil && n != int64(len(begin)) {
-		err = errOtherwise
-	}
 	t.starts = rows
 	t.began = append(t.began, rows...)
-	return err
+	return t.laterMatching(ctx, len(begin), errOtherwise, "UPDATE task_instance"+t.force("PRIMARY")+` SET state = 'running', fence = 1, try_number = 1, scheduled_at = ?, queued_at = ?, start_date = ?,
+ worker_id = ?, hostname = ?, lease_until = ?, updated_at = ?`+turn+which+" AND fence = 0",
+		slices.Concat([]any{t.at, t.at, t.at, rows[0].WorkerID, rows[0].Hostname, dialect.Stamp(rows[0].LeaseUntil.Time), t.at}, turnArgs, whichArgs)...)
 }
 
 // startedRow is the row of an instance that never ran, once it runs.

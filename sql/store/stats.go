@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
@@ -52,7 +51,7 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 }
 
 // letterNumbers counts open letters by queue, and decisions, from the tally.
-func (s *Store) letterNumbers(ctx context.Context, q sqlx.QueryerContext, out *dag.Stats) error {
+func (s *Store) letterNumbers(ctx context.Context, q queryer, out *dag.Stats) error {
 	lines, err := s.tallyLines(ctx, q)
 	if err != nil {
 		return err
@@ -87,7 +86,7 @@ func (s *Store) letterNumbers(ctx context.Context, q sqlx.QueryerContext, out *d
 			continue
 		}
 		var oldest []looseTime
-		if err := sqlx.SelectContext(ctx, q, &oldest, "SELECT enqueued_at FROM dead_letter"+s.depthIndex()+
+		if err := q.SelectContext(ctx, &oldest, "SELECT enqueued_at FROM dead_letter"+s.depthIndex()+
 			" WHERE status = ? AND queue = ? ORDER BY enqueued_at LIMIT 1", string(at.status), at.queue); err != nil {
 			return err
 		}
@@ -132,7 +131,7 @@ type doubles struct {
 	n    int
 }
 
-func (d *doubles) count(ctx context.Context, q sqlx.QueryerContext) (int, error) {
+func (d *doubles) count(ctx context.Context, q queryer) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var row struct {
@@ -141,7 +140,7 @@ func (d *doubles) count(ctx context.Context, q sqlx.QueryerContext) (int, error)
 	}
 	// Rows of transactions that were still open at the last look have ids up to
 	// it, and a twin after it finds them.
-	if err := sqlx.GetContext(ctx, q, &row, `SELECT COUNT(CASE WHEN EXISTS (SELECT 1 FROM dead_letter_audit b WHERE b.drain_id = a.drain_id
+	if err := q.GetContext(ctx, &row, `SELECT COUNT(CASE WHEN EXISTS (SELECT 1 FROM dead_letter_audit b WHERE b.drain_id = a.drain_id
  AND b.dead_letter_id = a.dead_letter_id AND b.id < a.id) THEN 1 END) AS n, COALESCE(MAX(a.id), 0) AS up_to FROM dead_letter_audit a WHERE a.id > ?`,
 		d.upTo); err != nil {
 		return d.n, err
@@ -150,10 +149,10 @@ func (d *doubles) count(ctx context.Context, q sqlx.QueryerContext) (int, error)
 	return d.n, nil
 }
 
-func (s *Store) eventStats(ctx context.Context, q sqlx.QueryerContext, out *dag.Stats) error {
+func (s *Store) eventStats(ctx context.Context, q queryer, out *dag.Stats) error {
 	var oldest []dialect.Time
 	// The oldest by id: it was written first, whenever it is due.
-	if err := sqlx.SelectContext(ctx, q, &oldest, `SELECT created_at FROM callback_event WHERE id =
+	if err := q.SelectContext(ctx, &oldest, `SELECT created_at FROM callback_event WHERE id =
  (SELECT MIN(id) FROM callback_event WHERE status = 'pending')`); err != nil {
 		return err
 	}
@@ -171,12 +170,12 @@ func (s *Store) eventStats(ctx context.Context, q sqlx.QueryerContext, out *dag.
 }
 
 // countBy runs a query for names with numbers.
-func countBy(ctx context.Context, q sqlx.QueryerContext, query string, each func(name string, n int), args ...any) error {
+func countBy(ctx context.Context, q queryer, query string, each func(name string, n int), args ...any) error {
 	var rows []struct {
 		Name string `db:"name"`
 		N    int    `db:"n"`
 	}
-	if err := sqlx.SelectContext(ctx, q, &rows, query, args...); err != nil {
+	if err := q.SelectContext(ctx, &rows, query, args...); err != nil {
 		return err
 	}
 	for _, r := range rows {

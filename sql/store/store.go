@@ -55,7 +55,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		return nil, err
 	}
 	db, err := dialect.Open(ctx, dsn, dialect.Options{
-		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, KeepStatements: true, Log: o.Log, OnRepeat: o.OnRepeat,
+		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, KeepStatements: true, Together: true, Log: o.Log, OnRepeat: o.OnRepeat,
 	})
 	if err != nil {
 		return nil, err
@@ -131,12 +131,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-func (s *Store) nowBy(ctx context.Context, q sqlx.QueryerContext) (time.Time, error) {
+func (s *Store) nowBy(ctx context.Context, q queryer) (time.Time, error) {
 	if s.clock != nil {
 		return s.clock.Now().UTC().Truncate(time.Microsecond), nil
 	}
 	var t dialect.Time
-	if err := sqlx.GetContext(ctx, q, &t, "SELECT UTC_TIMESTAMP(6)"); err != nil {
+	if err := q.GetContext(ctx, &t, "SELECT UTC_TIMESTAMP(6)"); err != nil {
 		return time.Time{}, err
 	}
 	return t.Time, nil
@@ -152,7 +152,7 @@ func (s *Store) finds(ctx context.Context, query string, args ...any) (bool, err
 // tx is one write transaction with the one instant that everything in it
 // happens at.
 type tx struct {
-	*sqlx.Tx
+	x   *sqlx.Tx
 	s   *Store
 	now time.Time
 	at  string // now as SQL text
@@ -183,12 +183,14 @@ type tx struct {
 	// began are the rows that it claimed, and done the results that it wrote.
 	began []instanceRow
 	done  []settled
+	// pending are the statements that are sent with the next one that is waited for.
+	pending []later
 }
 
 // begin is the first statement of a transaction. One that will ask whether
 // anything waits for a slot asks a server at once: a statement is a round trip.
 func (s *Store) begin(ctx context.Context, x *sqlx.Tx, asks bool) (*tx, error) {
-	t := &tx{Tx: x, s: s, tally: tally{}}
+	t := &tx{x: x, s: s, tally: tally{}}
 	var err error
 	if t.asked = asks && s.clock == nil; t.asked {
 		var at dialect.Time
@@ -221,6 +223,9 @@ func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(c
 		if err == nil && len(t.failed) > 0 {
 			err = t.openIncidents(ctx, t.failed)
 		}
+		if err == nil {
+			err = t.flush(ctx)
+		}
 		last = t
 		crashpoint.At(op, "inside")
 		return err
@@ -252,24 +257,6 @@ func (s *Store) explain(op string, err error) error {
 		return fmt.Errorf("%s: %w (%s)", op, err, why)
 	}
 	return fmt.Errorf("%s: %w", op, err)
-}
-
-// exec runs a statement and gives the number of rows that it matched.
-func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	r, err := t.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-// insert runs an INSERT of one row and gives its id.
-func (t *tx) insert(ctx context.Context, query string, args ...any) (int64, error) {
-	r, err := t.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.LastInsertId()
 }
 
 // force names the index that must serve a query: one that scans would lock rows

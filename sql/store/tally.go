@@ -106,7 +106,7 @@ func appendLine(args []any, k tallyKey, c *tallyCounts) []any {
 }
 
 func (t *tx) insertTally(ctx context.Context, args []any) error {
-	return t.insertRows(ctx, "INSERT INTO dead_letter_tally ("+tallyKeys+", "+tallyNumbers+") VALUES ", "("+dialect.Marks(15)+")", "", 15, args)
+	return t.insertLater(ctx, "INSERT INTO dead_letter_tally ("+tallyKeys+", "+tallyNumbers+") VALUES ", "("+dialect.Marks(15)+")", "", 15, args)
 }
 
 // compactAfter is how many rows a process adds to the tally, or finds there

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/jmoiron/sqlx"
 
 	"github.com/airlock-dag/airlock/dag"
 )
@@ -50,12 +49,12 @@ func (s *Store) Version(ctx context.Context, id int64) (*dag.DAG, error) {
 
 // version is Version inside a transaction: on SQLite the pool of readers would
 // not see a version that the same transaction wrote.
-func (s *Store) version(ctx context.Context, q sqlx.QueryerContext, id int64) (*dag.DAG, error) {
+func (s *Store) version(ctx context.Context, q queryer, id int64) (*dag.DAG, error) {
 	if d := s.versions.get(id); d != nil {
 		return d, nil
 	}
 	var content string
-	err := sqlx.GetContext(ctx, q, &content, "SELECT content FROM dag_version WHERE id = ?", id)
+	err := q.GetContext(ctx, &content, "SELECT content FROM dag_version WHERE id = ?", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &dag.Error{Code: dag.ErrNotFound, Op: fmt.Sprintf("DAG version %d", id), Err: errors.New("there is none")}
 	}

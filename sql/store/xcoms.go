@@ -21,7 +21,7 @@ func (t *tx) insertXComs(ctx context.Context, list []xcomInsert) error {
 	for _, x := range list {
 		args = append(args, x.row.DagRunID, x.row.TaskID, x.row.MapIndex, short(x.key, 250), x.row.DagID, x.row.RunID, jsonText(x.value), t.at)
 	}
-	return t.insertRows(ctx, "INSERT INTO xcom (dag_run_id, task_id, map_index, xcom_key, dag_id, run_id, value, created_at) VALUES ",
+	return t.insertLater(ctx, "INSERT INTO xcom (dag_run_id, task_id, map_index, xcom_key, dag_id, run_id, value, created_at) VALUES ",
 		dialect.Rows(1, 8), t.s.db.Upsert([]string{"dag_run_id", "task_id", "map_index", "xcom_key"}, []string{"value", "created_at"}), 8, args)
 }
 

@@ -1,0 +1,227 @@
+package dialect
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+)
+
+// A client of a server waits for the answer to each statement before it sends
+// the next, and on small transactions that waiting is most of what they take. So
+// the connections of a pool that asks for it (Options.Together) send BEGIN with
+// the transaction's first statement, and statements whose answers nobody needs
+// between them in one packet.
+
+// Statement is one statement with its arguments.
+type Statement struct {
+	Text string
+	Args []any
+}
+
+// Outcome is what a statement came to: the rows that it matched, and the id that
+// it gave (LAST_INSERT_ID), where it did.
+type Outcome struct{ Rows, ID int64 }
+
+// ExecTogether runs statements one after the other, on a pool that was opened
+// with Options.Together in one round trip. The first that fails is the last that
+// was run. None of the texts may hold a semicolon but inside a literal.
+func (d *DB) ExecTogether(ctx context.Context, x sqlx.ExecerContext, list []Statement) ([]Outcome, error) {
+	if d.together && len(list) > 1 {
+		out, err := execJoined(ctx, x, list)
+		if !errors.Is(err, errOnePacket) {
+			return out, err
+		}
+	}
+	out := make([]Outcome, len(list))
+	for i, s := range list {
+		r, err := x.ExecContext(ctx, s.Text, s.Args...)
+		if err != nil {
+			return nil, err
+		}
+		if out[i].Rows, err = r.RowsAffected(); err != nil {
+			return nil, err
+		}
+		if out[i].ID, err = r.LastInsertId(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func execJoined(ctx context.Context, x sqlx.ExecerContext, list []Statement) ([]Outcome, error) {
+	var text strings.Builder
+	out := make([]Outcome, len(list))
+	args := []any{&out} // taken out by CheckNamedValue
+	for i, s := range list {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(s.Text)
+		args = append(args, s.Args...)
+	}
+	_, err := x.ExecContext(ctx, text.String(), args...)
+	return out, err
+}
+
+// errOnePacket says that statements do not fit into one packet. None was sent.
+var errOnePacket = errors.New("the statements do not fit into one packet")
+
+// serverConn is what the driver's connection to a server can do.
+type serverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+	driver.NamedValueChecker
+}
+
+// togetherConn sends BEGIN with what comes after it, and tells the outcomes of
+// several statements. The pool uses it from one goroutine at a time.
+type togetherConn struct {
+	serverConn
+	begins   bool       // a transaction has begun that the server does not know of yet
+	outcomes *[]Outcome // where those of the next statements go
+}
+
+const (
+	beginText = "START TRANSACTION"
+	beginWith = beginText + "; "
+)
+
+// BeginTx implements driver.ConnBeginTx.
+func (c *togetherConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if o != (driver.TxOptions{}) {
+		return c.serverConn.BeginTx(ctx, o)
+	}
+	if !c.IsValid() {
+		return nil, driver.ErrBadConn
+	}
+	c.begins = true
+	return togetherTx{c}, nil
+}
+
+// CheckNamedValue implements driver.NamedValueChecker. It takes the place of the
+// outcomes out of the arguments.
+func (c *togetherConn) CheckNamedValue(v *driver.NamedValue) error {
+	if out, is := v.Value.(*[]Outcome); is {
+		c.outcomes = out
+		return driver.ErrRemoveArgument
+	}
+	return c.serverConn.CheckNamedValue(v)
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *togetherConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	out := c.outcomes
+	c.outcomes = nil
+	begins := c.begins
+	if begins {
+		query = beginWith + query
+	}
+	r, err := c.serverConn.ExecContext(ctx, query, args)
+	switch {
+	case err == nil:
+		c.begins = false
+		return r, takeOutcomes(r, out, begins)
+	case out != nil && (errors.Is(err, driver.ErrSkip) || errors.Is(err, mysql.ErrPktTooLarge)):
+		return nil, errOnePacket
+	default:
+		return nil, c.failed(ctx, err)
+	}
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *togetherConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.begins {
+		query = beginWith + query
+	}
+	rows, err := c.serverConn.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, c.failed(ctx, err)
+	}
+	c.begins = false
+	return rows, nil
+}
+
+// PrepareContext implements driver.ConnPrepareContext.
+func (c *togetherConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	return c.serverConn.PrepareContext(ctx, query)
+}
+
+// failed settles where a statement that failed leaves the transaction. One that
+// the driver would rather prepare was not sent, and is prepared without BEGIN.
+func (c *togetherConn) failed(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, driver.ErrSkip):
+		if err := c.begin(ctx); err != nil {
+			return err
+		}
+	case errors.Is(err, mysql.ErrPktTooLarge): // not sent either
+	default:
+		c.begins = false
+	}
+	return err
+}
+
+// begin tells the server of the transaction, if it does not know.
+func (c *togetherConn) begin(ctx context.Context) error {
+	if !c.begins {
+		return nil
+	}
+	_, err := c.serverConn.ExecContext(ctx, beginText, nil)
+	if err == nil {
+		c.begins = false
+	}
+	return err
+}
+
+// takeOutcomes puts what the statements came to where they were asked for.
+func takeOutcomes(r driver.Result, out *[]Outcome, begun bool) error {
+	if out == nil {
+		return nil
+	}
+	all, ok := r.(mysql.Result)
+	if !ok {
+		return errors.New("the driver does not tell the outcomes of several statements")
+	}
+	rows, ids := all.AllRowsAffected(), all.AllLastInsertIds()
+	if begun && len(rows) > 0 && len(ids) > 0 {
+		rows, ids = rows[1:], ids[1:]
+	}
+	if len(rows) != len(*out) || len(ids) != len(*out) {
+		return errors.New("the server answered more or fewer statements than it was sent")
+	}
+	for i := range *out {
+		(*out)[i] = Outcome{rows[i], ids[i]}
+	}
+	return nil
+}
+
+// togetherTx ends a transaction.
+type togetherTx struct{ c *togetherConn }
+
+// Commit implements driver.Tx.
+func (t togetherTx) Commit() error { return t.end("COMMIT") }
+
+// Rollback implements driver.Tx.
+func (t togetherTx) Rollback() error { return t.end("ROLLBACK") }
+
+func (t togetherTx) end(how string) error {
+	if t.c.begins { // the server has not heard of it
+		t.c.begins = false
+		return nil
+	}
+	_, err := t.c.serverConn.ExecContext(context.Background(), how, nil)
+	return err
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+
+	"github.com/airlock-dag/airlock/sql/dialect"
+)
+
+// queryer reads: a pool, or a transaction.
+type queryer interface {
+	SelectContext(ctx context.Context, into any, query string, args ...any) error
+	GetContext(ctx context.Context, into any, query string, args ...any) error
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// later is a statement whose answer nobody waits for, and what is then to be made
+// of it: nil for nothing.
+type later struct {
+	dialect.Statement
+	then func(dialect.Outcome) error
+}
+
+// later runs a statement before all that come after it in this transaction. On a
+// server it waits for the next one whose answer is needed, and goes with it: each
+// answer that is waited for is a round trip. So what it fails with, and what then
+// makes of it, comes later too.
+func (t *tx) later(ctx context.Context, then func(dialect.Outcome) error, query string, args ...any) error {
+	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args}, then})
+	if t.s.db.IsSQLite() { // which has no round trips
+		return t.flush(ctx)
+	}
+	return nil
+}
+
+// laterMatching is later for a statement that must match n rows; otherwise it
+// fails with an error.
+func (t *tx) laterMatching(ctx context.Context, n int, otherwise error, query string, args ...any) error {
+	return t.later(ctx, func(o dialect.Outcome) error {
+		if o.Rows != int64(n) {
+			return otherwise
+		}
+		return nil
+	}, query, args...)
+}
+
+// flush runs what waits. The end of a transaction does it, too.
+func (t *tx) flush(ctx context.Context) error {
+	if len(t.pending) == 0 {
+		return nil
+	}
+	list := make([]dialect.Statement, len(t.pending))
+	for i, p := range t.pending {
+		list[i] = p.Statement
+	}
+	done := t.pending
+	t.pending = nil
+	outcomes, err := t.s.db.ExecTogether(ctx, t.x, list)
+	if err != nil {
+		if t.trusts && len(list) > 1 && refuses(err) {
+			// A guard before it may have failed, and nobody tells.
+			return errors.Join(errOtherwise, err)
+		}
+		return err
+	}
+	for i, p := range done {
+		if p.then == nil {
+			continue
+		}
+		if err := p.then(outcomes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuses tells whether an error is about what the statement says.
+func refuses(err error) bool {
+	switch dialect.ClassOf(err) {
+	case dialect.ClassDuplicate, dialect.ClassData, dialect.ClassForeignKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// exec runs a statement and gives the number of rows that it matched.
+func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	o, err := t.run(ctx, query, args)
+	return o.Rows, err
+}
+
+// insert runs an INSERT of one row and gives its id. It goes by itself: who
+// inserts may go on where the row is there already.
+func (t *tx) insert(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := t.flush(ctx); err != nil {
+		return 0, err
+	}
+	o, err := t.run(ctx, query, args)
+	return o.ID, err
+}
+
+// run runs a statement after what waits, and waits for its answer. Its error may
+// be that of a statement before it: no caller may go on after one.
+func (t *tx) run(ctx context.Context, query string, args []any) (dialect.Outcome, error) {
+	var out dialect.Outcome
+	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args}, func(o dialect.Outcome) error {
+		out = o
+		return nil
+	}})
+	return out, t.flush(ctx)
+}
+
+// SelectContext reads all rows of a query into a slice, see sqlx.
+func (t *tx) SelectContext(ctx context.Context, into any, query string, args ...any) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	return t.x.SelectContext(ctx, into, query, args...)
+}
+
+// GetContext reads the one row of a query, see sqlx.
+func (t *tx) GetContext(ctx context.Context, into any, query string, args ...any) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	return t.x.GetContext(ctx, into, query, args...)
+}
+
+// QueryContext implements queryer.
+func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := t.flush(ctx); err != nil {
+		return nil, err
+	}
+	return t.x.QueryContext(ctx, query, args...)
+}
