@@ -95,8 +95,11 @@ type Run struct {
 	Reason      string          `json:"reason,omitempty"`
 	Conf        json.RawMessage `json:"conf,omitempty"`
 	TriggeredBy string          `json:"triggered_by,omitempty"` // cli, operator, timetable, backfill, test
-	Note        string          `json:"note,omitempty"`
-	ClearNumber int             `json:"clear_number"`
+	// AskedBy is the id of the task instance that asks for a new run, 0 for none.
+	// It is written with the run and not read back.
+	AskedBy     int64  `json:"-"`
+	Note        string `json:"note,omitempty"`
+	ClearNumber int    `json:"clear_number"`
 	// IsReplay is set while a finished run goes on for a replay of its dead
 	// letters: it takes no room from the DAG's other runs.
 	IsReplay  bool  `json:"is_replay,omitempty"`

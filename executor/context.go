@@ -177,13 +177,19 @@ func (w *Worker) trigger(ctx context.Context, c dag.Claim, r operator.TriggerReq
 	}
 	runID := r.RunID
 	if runID == "" {
-		runID = "manual__" + dag.PayloadHash([]byte(c.String()))[:24]
+		key := c.String()
+		if intent := c.Intent(); intent > 0 { // cleared after a success: another run is wanted
+			key = dag.IdempotencyKey(c.TaskInstanceKey, intent)
+		}
+		runID = "manual__" + dag.PayloadHash([]byte(key))[:24]
 	}
 	conf, err := json.Marshal(r.Conf)
 	if err != nil {
 		return "", &dag.Error{Code: dag.ErrInvalid, Op: "trigger " + r.DagID, Err: fmt.Errorf("its conf is not JSON: %w", err)}
 	}
-	nr, err := ManualRun(ctx, cat, rows[0], ManualRunRequest{RunID: runID, LogicalDate: r.LogicalDate, Conf: conf, TriggeredBy: "operator", Now: w.o.Clock.Now()})
+	nr, err := ManualRun(ctx, cat, rows[0], ManualRunRequest{
+		RunID: runID, LogicalDate: r.LogicalDate, Conf: conf, TriggeredBy: "operator", AskedBy: c.ID, Now: w.o.Clock.Now(),
+	})
 	if err != nil {
 		return "", err
 	}

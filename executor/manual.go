@@ -16,6 +16,7 @@ type ManualRunRequest struct {
 	LogicalDate *time.Time
 	Conf        json.RawMessage // JSON object, or nil
 	TriggeredBy string          // cli, operator, test
+	AskedBy     int64           // the task instance that asks for it, 0 for none
 	Note        string
 	Now         time.Time
 	IDs         dag.IDSource // default dag.SystemIDs
@@ -38,7 +39,7 @@ func ManualRun(ctx context.Context, cat CatalogStore, row dag.DAGRow, r ManualRu
 	}
 	run := dag.Run{
 		DagID: d.ID, RunID: r.RunID, Type: dag.RunManual, State: dag.RunQueued, RunAfter: r.Now, QueuedAt: &r.Now,
-		Conf: r.Conf, TriggeredBy: r.TriggeredBy, Note: r.Note, VersionID: row.VersionID,
+		Conf: r.Conf, TriggeredBy: r.TriggeredBy, AskedBy: r.AskedBy, Note: r.Note, VersionID: row.VersionID,
 	}
 	if r.LogicalDate != nil {
 		tt, err := timetable.ForDAG(d)

@@ -24,6 +24,7 @@ import (
 	httpop "github.com/airlock-dag/airlock/executor/operator/http"
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
 	"github.com/airlock-dag/airlock/executor/operator/httpsensor"
+	"github.com/airlock-dag/airlock/executor/operator/triggerdagrun"
 )
 
 // patience bounds every wait for an outcome; nothing here measures speed.
@@ -55,7 +56,7 @@ func newEngine(t *testing.T, concurrency int, pools []dag.Pool, yaml string, set
 	calls := httpcall.New()
 	a, err := app.New(t.Context(), app.Options{
 		Config: cfg, Log: slog.New(slog.NewTextHandler(e.log, nil)),
-		Operators: operator.NewRegistry(e.gauge, listing{}, externaltasksensor.New(), filesensor.New(), httpop.New(calls), httpsensor.New(calls)),
+		Operators: operator.NewRegistry(e.gauge, listing{}, externaltasksensor.New(), triggerdagrun.New(), filesensor.New(), httpop.New(calls), httpsensor.New(calls)),
 	})
 	require.NoError(t, err)
 	e.App = a

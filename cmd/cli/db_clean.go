@@ -130,10 +130,24 @@ func (s *session) cleanTargets(ctx context.Context, before time.Time, dryRun boo
 	if err != nil {
 		return nil, err
 	}
-	stays := func(ctx context.Context, keys []string) (map[string]bool, error) {
+	lost, err := st.LostSpans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stays := func(ctx context.Context, old []merge.OldEffect) (map[string]bool, error) {
+		keys := make([]string, len(old))
+		for i, e := range old {
+			keys[i] = e.Key
+		}
 		open, err := st.OpenEffects(ctx, keys)
 		if err != nil {
 			return nil, err
+		}
+		for _, e := range old {
+			// A lost worker may have committed it under a key that its letter does not know.
+			if at := e.CommittedAt.Time; !at.IsZero() && lost.Has(at) {
+				open[e.Key] = true
+			}
 		}
 		for _, key := range long {
 			open[merge.EffectKey(key)] = true

@@ -13,8 +13,15 @@ import (
 // cleanChunk is how many effect keys one transaction deletes.
 const cleanChunk = 500
 
-// StayingKeys tells which of some effect keys must not be deleted.
-type StayingKeys func(ctx context.Context, keys []string) (map[string]bool, error)
+// OldEffect is a row of airlock_effect whose own time is over.
+type OldEffect struct {
+	Key string `db:"idempotency_key"`
+	// CommittedAt is when its work was committed, zero for one that is not done.
+	CommittedAt dialect.Time `db:"committed_at"`
+}
+
+// StayingKeys tells which of some old effects must not be deleted, by their keys.
+type StayingKeys func(ctx context.Context, old []OldEffect) (map[string]bool, error)
 
 // CleanEffects deletes the effect keys of a target whose own time is over and
 // that were committed before the given instant, in small transactions. Keys
@@ -28,25 +35,25 @@ func CleanEffects(ctx context.Context, db *dialect.DB, now, before time.Time, st
 	}
 	deleted, after := 0, ""
 	for {
-		var keys []string
-		err := db.Reader().SelectContext(ctx, &keys, fmt.Sprintf(`SELECT idempotency_key FROM airlock_effect
+		var old []OldEffect
+		err := db.Reader().SelectContext(ctx, &old, fmt.Sprintf(`SELECT idempotency_key, committed_at FROM airlock_effect
  WHERE idempotency_key > ? AND expires_at < ? AND (committed_at IS NULL OR committed_at < ?) ORDER BY idempotency_key LIMIT %d`, cleanChunk),
 			after, dialect.Stamp(now), dialect.Stamp(before))
 		if err != nil {
 			return deleted, fmt.Errorf("list old effects: %w", err)
 		}
-		if len(keys) == 0 {
+		if len(old) == 0 {
 			return deleted, nil
 		}
-		after = keys[len(keys)-1]
-		open, err := stays(ctx, keys)
+		after = old[len(old)-1].Key
+		open, err := stays(ctx, old)
 		if err != nil {
 			return deleted, err
 		}
 		var gone []any
-		for _, key := range keys {
-			if !open[key] {
-				gone = append(gone, key)
+		for _, e := range old {
+			if !open[e.Key] {
+				gone = append(gone, e.Key)
 			}
 		}
 		if len(gone) > 0 && !dryRun {

@@ -21,7 +21,9 @@ const liveLetter = "status IN ('sealed', 'quarantined', 'replaying')"
 //   - whose callbacks are not delivered yet,
 //   - that are the newest of their schedule to have started: the next run is
 //     planned from it (one that was made ahead may be taken back),
-//   - that an unfinished run may look back at (depends_on_past).
+//   - that an unfinished run may look back at (depends_on_past),
+//   - that a task of an unfinished run asked for, or one with a letter that may be
+//     replayed: it waits for the run's end, and tried again it would make it anew.
 //
 // The pending callbacks are read once, not once a run: they have no index by
 // run, and while a receiver is away they are many.
@@ -31,6 +33,9 @@ const oldRuns = `SELECT r.id, r.dag_id, r.run_id, (SELECT COUNT(*) FROM task_ins
  AND (r.dag_id, r.run_id) NOT IN (SELECT e.dag_id, e.run_id FROM callback_event e WHERE e.status = 'pending')
  AND (r.run_type <> 'scheduled' OR r.logical_date IS NULL OR EXISTS
   (SELECT 1 FROM dag_run n WHERE n.dag_id = r.dag_id AND n.run_type = 'scheduled' AND n.logical_date > r.logical_date AND n.start_date IS NOT NULL))
+ AND (r.asked_by IS NULL OR NOT EXISTS
+  (SELECT 1 FROM task_instance p JOIN dag_run a ON a.id = p.dag_run_id WHERE p.id = r.asked_by AND (a.state IN ('queued', 'running') OR EXISTS
+   (SELECT 1 FROM dead_letter o WHERE o.task_instance_id = p.id AND o.` + liveLetter + `))))
  AND (r.logical_date IS NULL OR NOT EXISTS
   (SELECT 1 FROM dag_run u WHERE u.dag_id = r.dag_id AND u.state IN ('queued', 'running') AND u.logical_date > r.logical_date AND NOT EXISTS
    (SELECT 1 FROM dag_run m WHERE m.dag_id = r.dag_id AND m.run_type <> 'manual' AND m.logical_date > r.logical_date AND m.logical_date < u.logical_date)))`

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -112,9 +113,9 @@ func (t *tx) completeRun(run dag.Run) dag.Run {
 // runInsert is the beginning of an INSERT of runs, runMarks the place of one.
 const (
 	runInsert = `INSERT INTO dag_run (dag_id, run_id, run_type, state, logical_date, data_interval_start, data_interval_end,
- run_after, queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, dag_version_id, next_eval_at, updated_at) VALUES `
-	runMarks = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-	runWidth = 19
+ run_after, queued_at, start_date, end_date, reason, conf, triggered_by, note, clear_number, dag_version_id, next_eval_at, updated_at, asked_by) VALUES `
+	runMarks = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+	runWidth = 20
 )
 
 func (t *tx) runValues(run *dag.Run) []any {
@@ -126,7 +127,7 @@ func (t *tx) runValues(run *dag.Run) []any {
 		run.DagID, run.RunID, string(run.Type), string(run.State), dialect.StampPtr(run.LogicalDate), dialect.StampPtr(run.DataIntervalStart),
 		dialect.StampPtr(run.DataIntervalEnd), dialect.Stamp(run.RunAfter), dialect.StampPtr(run.QueuedAt), dialect.StampPtr(run.StartDate),
 		dialect.StampPtr(run.EndDate), short(run.Reason, 100), nullJSON(run.Conf), short(run.TriggeredBy, 250), clean(run.Note),
-		run.ClearNumber, run.VersionID, dialect.Stamp(look), t.at,
+		run.ClearNumber, run.VersionID, dialect.Stamp(look), t.at, sql.NullInt64{Int64: run.AskedBy, Valid: run.AskedBy != 0},
 	}
 }
 

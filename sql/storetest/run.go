@@ -108,6 +108,8 @@ func Run(t *testing.T, fresh Fresh) {
 		{"wake-ups", testNextWake},
 		{"old runs go, and what is needed stays", testCleanRuns},
 		{"a run waits for its callbacks to be delivered", testCleanWaits},
+		{"a run that a task asked for stays while it may ask again", testCleanAsked},
+		{"what lost workers may have done stays", testLostSpans},
 		{"old attempts and effect keys go", testCleanAttempts},
 		{"old edits and replays go", testCleanDesk},
 		{"incidents end with their last letter", testIncidents},

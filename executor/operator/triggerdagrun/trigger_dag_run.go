@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,13 @@ import (
 
 // defaultPoke is how often a waiting task looks at the run.
 const defaultPoke = 60 * time.Second
+
+// A waiting task looks no more often than sensors do, and no more seldom than a
+// time can say, in seconds.
+const (
+	shortestPoke = 100 * time.Millisecond
+	longestPoke  = 9e9
+)
 
 // Operator makes a run of another DAG.
 type Operator struct{}
@@ -162,12 +170,13 @@ func texts(v any) []string {
 	}
 }
 
-// poke reads poke_interval.
+// poke reads poke_interval, which is at least shortestPoke.
 func poke(args map[string]any) time.Duration {
-	if s, ok := args["poke_interval"].(float64); ok && s >= 1 && s < 1e9 {
-		return time.Duration(s * float64(time.Second))
+	s, ok := args["poke_interval"].(float64)
+	if !ok || math.IsNaN(s) {
+		return defaultPoke
 	}
-	return defaultPoke
+	return max(time.Duration(min(s, longestPoke)*float64(time.Second)), shortestPoke)
 }
 
 // request reads what run is asked for.

@@ -126,6 +126,31 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestPokeInterval takes what sensors take: a wait of less than a second is one,
+// and none turns in circles.
+func TestPokeInterval(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		interval any
+		wait     time.Duration
+	}{
+		{nil, time.Minute}, {0.5, 500 * time.Millisecond}, {0.1, 100 * time.Millisecond}, {0.0, 100 * time.Millisecond},
+		{-5.0, 100 * time.Millisecond}, {90.0, 90 * time.Second}, {1e12, 9e9 * time.Second},
+	} {
+		args := map[string]any{"trigger_dag_id": "other", "trigger_run_id": "r", "wait_for_completion": true}
+		if tc.interval != nil {
+			args["poke_interval"] = tc.interval
+		}
+		f := operatortest.New(t, args)
+		f.RunStates = map[string]dag.RunState{"other/r": dag.RunRunning}
+		before := f.Clock.Now()
+		out := triggerdagrun.New().Run(t.Context(), f.Task)
+		require.Equal(t, dag.OutcomeReschedule, out.Kind, "%v", out.Err)
+		require.False(t, out.RescheduleAt.Before(before.Add(tc.wait)), "%v", tc.interval)
+		require.False(t, out.RescheduleAt.After(f.Clock.Now().Add(tc.wait)), "%v", tc.interval)
+	}
+}
+
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	s := triggerdagrun.New().Spec()
