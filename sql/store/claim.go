@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-
 )
 
 // columnSet names columns and, in the same order, the places of their values in

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 
-
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
