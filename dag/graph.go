@@ -26,14 +26,23 @@ type Graph struct {
 	// sources lists the tasks whose XComs a mapped task is expanded over.
 	sources [][]int
 	// group is the id of the mapped group that a task stands in, "" for none;
-	// inner are its upstream tasks in that group, outer the others.
+	// inner are the tasks of that group which its verdict looks at, outer the
+	// others.
 	group        []string
-	inner, outer [][]int
+	inner, outer []looksAt
 	// waits lists, for a mapped group, what must end before it is expanded.
 	waits map[string][]int
 	// deciding marks the tasks whose states are the state of the run.
 	deciding []bool
+	// readers says, for each task, whose decisions look at it.
+	readers []readers
+	// forward is set when every task comes after all that its decision looks at.
+	forward bool
 }
+
+// looksAt lists the tasks that a task's verdict looks at, by what for: its
+// upstream tasks, those of scopes and those of between.
+type looksAt struct{ up, scopes, between []int }
 
 // NewGraph indexes a DAG. Upstream ids that name no task are left out, so that
 // no input makes it fail; the loader reports them.
@@ -65,6 +74,8 @@ func NewGraph(d *DAG) *Graph {
 	g.waits = g.groupWaits()
 	g.order = g.topological()
 	g.scopes, g.between = g.setupScopes()
+	g.splitByGroup()
+	g.indexReaders()
 	g.markDeciding()
 	return g
 }

@@ -33,29 +33,39 @@ func (d *DAG) Group(id string) *Group {
 	return nil
 }
 
-// indexGroups notes which mapped group each task stands in, and which of its
-// upstream tasks stand in the same one.
+// indexGroups notes which mapped group each task stands in.
 func (g *Graph) indexGroups() {
-	n := len(g.dag.Tasks)
-	g.group, g.inner, g.outer = make([]string, n), make([][]int, n), g.up
-	mapped := false
+	g.group = make([]string, len(g.dag.Tasks))
 	for i := range g.dag.Tasks {
 		if group := g.dag.MappedGroup(&g.dag.Tasks[i]); group != nil && g.dag.Tasks[i].Expand == nil {
-			g.group[i], mapped = group.ID, true
+			g.group[i] = group.ID
 		}
 	}
-	if !mapped {
-		return
-	}
-	g.outer = make([][]int, n)
-	for i, up := range g.up {
-		for _, u := range up {
-			if g.sameGroup(i, u) {
-				g.inner[i] = append(g.inner[i], u)
-			} else {
-				g.outer[i] = append(g.outer[i], u)
+}
+
+// splitByGroup parts what each task's verdict looks at into what stands in its
+// mapped group and what does not.
+func (g *Graph) splitByGroup() {
+	n := len(g.dag.Tasks)
+	g.inner, g.outer = make([]looksAt, n), make([]looksAt, n)
+	for i := range g.outer {
+		g.outer[i] = looksAt{up: g.up[i], scopes: g.scopes[i], between: g.between[i]}
+		if g.group[i] == "" {
+			continue
+		}
+		part := func(all []int) (inner, outer []int) {
+			for _, other := range all {
+				if g.sameGroup(i, other) {
+					inner = append(inner, other)
+				} else {
+					outer = append(outer, other)
+				}
 			}
+			return inner, outer
 		}
+		g.inner[i].up, g.outer[i].up = part(g.up[i])
+		g.inner[i].scopes, g.outer[i].scopes = part(g.scopes[i])
+		g.inner[i].between, g.outer[i].between = part(g.between[i])
 	}
 }
 
@@ -92,8 +102,8 @@ func (g *Graph) groupWaits() map[string][]int {
 		if below[group] == nil {
 			below[group] = g.belowGroup(group)
 		}
-		for _, u := range g.outer[task] {
-			if !below[group][u] { // what waits for the group cannot be waited for
+		for _, u := range g.up[task] {
+			if !g.sameGroup(task, u) && !below[group][u] { // what waits for the group cannot be waited for
 				waits[group] = append(waits[group], u)
 			}
 		}

@@ -148,6 +148,9 @@ type RunSnapshot struct {
 	// Past says, for tasks with depends_on_past or wait_for_downstream, what
 	// the previous run holds; nil when no task of the DAG asks for it.
 	Past *PastRun
+	// Kept is what an earlier evaluation of the run left, nil for nothing. Evaluate
+	// goes on from it where it can, and leaves the present one in it.
+	Kept *Kept
 }
 
 // PastRun is what depends_on_past looks at.

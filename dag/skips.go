@@ -7,6 +7,8 @@ type skipIndex struct {
 	// single marks instances (task, map index) skipped by the instance of a
 	// mapped branch that has the same map index.
 	single map[[2]int]bool
+	// voted is set when instances of a mapped branch decide together.
+	voted bool
 }
 
 // indexSkips reads the skip lists of all instances that ended in success. A
@@ -40,6 +42,7 @@ func indexSkips(g *Graph, s *RunSnapshot, byTask [][]int) skipIndex {
 			}
 		}
 	}
+	x.voted = len(votes) > 0
 	for pair, n := range votes {
 		instances := 0
 		for _, i := range byTask[pair[0]] {

@@ -2,39 +2,45 @@ package dag
 
 // tally counts the instances of a task (or of several) by how they ended.
 type tally struct {
-	success, skipped, failed, upstreamFailed, removed int
+	success, skipped, failed, upstreamFailed, removed int32
 	// total counts all instances, finished or not, removed ones too.
-	total int
+	total int32
 }
 
-func (t *tally) count(s State) {
-	t.total++
+func (t *tally) count(s State) { t.countN(s, 1) }
+
+// countN counts n instances in a state; with -1 one is taken out.
+func (t *tally) countN(s State, n int32) {
+	t.total += n
 	switch s {
 	case StateSuccess:
-		t.success++
+		t.success += n
 	case StateSkipped:
-		t.skipped++
+		t.skipped += n
 	case StateFailed:
-		t.failed++
+		t.failed += n
 	case StateUpstreamFailed:
-		t.upstreamFailed++
+		t.upstreamFailed += n
 	case StateRemoved:
-		t.removed++
+		t.removed += n
 	default: // unfinished: in total only
 	}
 }
 
-func (t *tally) add(o tally) {
-	t.success += o.success
-	t.skipped += o.skipped
-	t.failed += o.failed
-	t.upstreamFailed += o.upstreamFailed
-	t.removed += o.removed
-	t.total += o.total
+func (t *tally) add(o tally) { t.addN(o, 1) }
+
+// addN adds a tally n times; with -1 it is taken out.
+func (t *tally) addN(o tally, n int32) {
+	t.success += n * o.success
+	t.skipped += n * o.skipped
+	t.failed += n * o.failed
+	t.upstreamFailed += n * o.upstreamFailed
+	t.removed += n * o.removed
+	t.total += n * o.total
 }
 
 // finished counts the instances to which nothing more happens.
-func (t tally) finished() int {
+func (t tally) finished() int32 {
 	return t.success + t.skipped + t.failed + t.upstreamFailed + t.removed
 }
 

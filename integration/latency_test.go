@@ -37,7 +37,7 @@ func newEngine(b testing.TB, dsn string, workers int) *engine {
 	e := &engine{st: st, wake: executor.NewWake(), ended: make(chan dag.Result, 1<<16), late: make(chan time.Duration, 1<<16)}
 	workerWake := executor.NewWake()
 	sched := executor.NewScheduler(executor.SchedulerOptions{Store: st, Catalog: st, Results: st, Settings: st, Wake: e.wake, WorkerWake: workerWake,
-		OnStart: func(late time.Duration) { e.late <- late }})
+		MaxMapLength: 1 << 20, OnStart: func(late time.Duration) { e.late <- late }})
 	work := executor.NewWorker(executor.WorkerOptions{
 		Store: st, Settings: st, Operators: operator.NewRegistry(noop{}), ID: "bench", Hostname: "bench", Concurrency: workers,
 		LogsDir: b.TempDir(), DagsFolder: b.TempDir(), Wake: workerWake, SchedulerWake: e.wake,
@@ -73,7 +73,7 @@ func (e *engine) run(b *testing.B, d *dag.DAG, version int64, runID string) []da
 	}})
 	require.NoError(b, err)
 	e.wake.Signal()
-	attempts := make([]dag.Attempt, len(d.Tasks))
+	attempts := make([]dag.Attempt, attemptsOf(d))
 	for i := range attempts {
 		attempts[i] = (<-e.ended).Attempt
 	}
@@ -97,6 +97,52 @@ func chain(n int) *dag.DAG {
 	return d
 }
 
+// mapped is a DAG of one task with n instances, and a join.
+func mapped(n int) *dag.DAG {
+	d := diamond(3)
+	values := make([]any, n)
+	for i := range values {
+		values[i] = float64(i)
+	}
+	over := &d.Tasks[1]
+	over.Expand = &dag.Expand{Names: []string{"x"}, Args: map[string]dag.ExpandSource{"x": {Literal: values}}}
+	d.ID = "mapped"
+	return d
+}
+
+// grid is a DAG of layers of n tasks side by side, each layer with a join that
+// the next one begins with.
+func grid(layers, n int) *dag.DAG {
+	d := diamond(3)
+	plain := d.Tasks[0]
+	d.ID, d.Tasks = "grid", d.Tasks[:1]
+	root := plain.ID
+	for layer := range layers {
+		join := plain
+		join.ID = fmt.Sprintf("join%d", layer)
+		for i := range n {
+			t := plain
+			t.ID, t.Upstream = fmt.Sprintf("l%dt%05d", layer, i), []string{root}
+			join.Upstream = append(join.Upstream, t.ID)
+			d.Tasks = append(d.Tasks, t)
+		}
+		d.Tasks = append(d.Tasks, join)
+		root = join.ID
+	}
+	return d
+}
+
+// attemptsOf is how many attempts a run of a shape takes.
+func attemptsOf(d *dag.DAG) int {
+	n := len(d.Tasks)
+	for i := range d.Tasks {
+		if over := d.Tasks[i].Expand; over != nil {
+			n += len(over.Args["x"].Literal) - 1
+		}
+	}
+	return n
+}
+
 // activeTasks is a DAG of which n tasks may be active at a time.
 func activeTasks(d *dag.DAG, n int) *dag.DAG {
 	d.MaxActiveTasks = n
@@ -116,6 +162,9 @@ func BenchmarkShapes(b *testing.B) {
 		}{
 			{"chain=50", chain(50), 1 << 20}, {"chain=1000", chain(1000), 1 << 20}, {"fan-out=1000", diamond(1002), 1 << 20}, {"fan-out=10000", diamond(10_002), 1 << 20},
 			{"fan-out=10000/pool=128", diamond(10_002), 128}, {"fan-out=10000/max_active_tasks=16", activeTasks(diamond(10_002), 16), 128},
+			{"fan-out=50000", diamond(50_002), 1 << 20},
+			{"mapped=1000", mapped(1000), 1 << 20}, {"mapped=10000", mapped(10_000), 1 << 20}, {"mapped=50000", mapped(50_000), 1 << 20},
+			{"grid=3x333", grid(3, 333), 1 << 20}, {"grid=3x3333", grid(3, 3333), 1 << 20}, {"grid=100x100", grid(100, 100), 1 << 20},
 		} {
 			b.Run(db+"/"+shape.name, func(b *testing.B) {
 				dsn := "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
@@ -137,7 +186,7 @@ func BenchmarkShapes(b *testing.B) {
 						gaps = append(gaps, attempts[i].StartDate.Sub(attempts[i-1].EndDate))
 					}
 				}
-				tasks := float64(n * len(shape.d.Tasks))
+				tasks := float64(n * attemptsOf(shape.d))
 				b.ReportMetric(tasks/b.Elapsed().Seconds(), "tasks/s")
 				b.ReportMetric(float64(e.st.DB().Commits()-commits)/tasks, "commits/task")
 				b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/tasks, "cpu-us/task")

@@ -83,7 +83,7 @@ func (t *tx) runsBehind(ctx context.Context, ids []int64, good []settled) ([]*pa
 		if err != nil {
 			return nil, errors.Join(errOtherwise, err)
 		}
-		runs[i] = &passRun{run: m.run, seen: m.stamp, def: def, held: m.held, index: m.index, recalled: true, unseen: true}
+		runs[i] = &passRun{run: m.run, seen: m.stamp, def: def, held: m.held, index: m.index, kept: m.kept, recalled: true, unseen: true}
 		byID[m.run.ID] = runs[i]
 	}
 	for _, g := range good {
@@ -108,16 +108,16 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 	known := map[int64]*passRun{}
 	for _, r := range runs {
 		m := t.s.memory.take(r.run.ID, r.seen)
-		if m == nil {
+		if m == nil || r.wait || t.s.cluster {
 			unknown = append(unknown, r)
 			continue
 		}
 		var err error
-		if r.def, err = t.s.version(ctx, t, r.run.VersionID); err != nil {
+		if r.def, err = t.s.version(ctx, t, r.run.VersionID); err != nil || t.overdue(r) {
 			unknown = append(unknown, r)
 			continue
 		}
-		r.held, r.index, r.recalled = m.held, m.index, true
+		r.held, r.index, r.kept, r.recalled = m.held, m.index, m.kept, true
 		known[r.run.ID] = r
 	}
 	for _, g := range good {
@@ -131,9 +131,16 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 	return nil
 }
 
+// overdue tells whether a run is over its limit of time: what ends then has to be
+// known as it is, to who claimed it.
+func (t *tx) overdue(r *passRun) bool {
+	limit := r.def.DagrunTimeout
+	return limit > 0 && r.run.StartDate != nil && !r.run.StartDate.Add(limit).After(t.now)
+}
+
 // change brings what is remembered of an instance up to a result.
 func (r *passRun) change(id int64, result *dag.Result) {
-	ti := r.instance(id)
+	ti := r.changing(id)
 	if ti == nil {
 		return
 	}
@@ -151,7 +158,7 @@ func (s *Store) remember(runs []*passRun) {
 			continue
 		}
 		for _, tr := range r.decision.Transitions {
-			ti := r.instance(tr.TaskInstanceID)
+			ti := r.changing(tr.TaskInstanceID)
 			if ti == nil {
 				continue
 			}
@@ -161,6 +168,6 @@ func (s *Store) remember(runs []*passRun) {
 				ti.NextTryAt = nil
 			}
 		}
-		s.memory.put(r.run.ID, &remembered{stamp: r.written, run: r.run, held: r.held, index: r.index})
+		s.memory.put(r.run.ID, &remembered{stamp: r.written, run: r.run, held: r.held, index: r.index, kept: r.kept})
 	}
 }

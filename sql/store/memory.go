@@ -32,12 +32,12 @@ func (t *tx) after(last time.Time) time.Time {
 }
 
 // maxRemembered bounds the instances that runMemory keeps, of all runs together:
-// some half a kilobyte each.
-const maxRemembered = 30_000
+// some 800 bytes each. A larger run is read again for each batch of results.
+const maxRemembered = 120_000
 
 // runMemory keeps the instances of runs that this process decided about last, so
 // that the end of one task in a run of thousands does not read all the others
-// again. It is never believed without the run's row, see stamp: what is written
+// again, and what the next decision goes on from. It is never believed without the run's row, see stamp: what is written
 // by it is guarded by the stamp, or the row is read first. A claim does not
 // count as a change, for a decision makes no difference between queued and
 // running but where it ends such an instance, and that is guarded by its state.
@@ -52,7 +52,12 @@ type remembered struct {
 	run   dag.Run
 	held  []dag.TaskInstance
 	index map[int64]int
+	kept  *dag.Kept // what decisions go on from; nil in a small run
 }
+
+// keepsFrom is from how many instances on a run's evaluation is kept: a look at
+// all of a smaller one costs no more than going on.
+const keepsFrom = 64
 
 func newRunMemory() *runMemory { return &runMemory{runs: map[int64]*remembered{}} }
 

@@ -38,6 +38,7 @@ type passRun struct {
 	def      *dag.DAG
 	held     []dag.TaskInstance // its instances
 	index    map[int64]int      // their places by id, once asked for
+	kept     *dag.Kept          // the evaluation that the decision goes on from
 	past     *dag.PastRun
 	decision dag.Decision
 	err      error
@@ -115,7 +116,7 @@ func (t *tx) schedule(ctx context.Context, pass dag.SchedulePass, decide Decide)
 	report.Looked = len(runs)
 	runs = slices.DeleteFunc(runs, func(r *passRun) bool { return r.gone })
 	report.TakenBack = report.Looked - len(runs)
-	if err := t.loadRuns(ctx, runs); err != nil {
+	if err := t.recallRuns(ctx, runs, nil); err != nil {
 		return report, nil, err
 	}
 	var ready []candidate
@@ -187,6 +188,25 @@ func passRuns(rows []passRow) []*passRun {
 
 // instance finds an instance of the run; nil when it has none with this id.
 func (r *passRun) instance(id int64) *dag.TaskInstance {
+	if i := r.place(id); i >= 0 {
+		return &r.held[i]
+	}
+	return nil
+}
+
+// changing finds an instance that is about to be changed, for the next decision
+// to see.
+func (r *passRun) changing(id int64) *dag.TaskInstance {
+	i := r.place(id)
+	if i < 0 {
+		return nil
+	}
+	r.kept.Changed(i)
+	return &r.held[i]
+}
+
+// place is where an instance stands among those of the run; -1 for nowhere.
+func (r *passRun) place(id int64) int {
 	if r.index == nil {
 		r.index = make(map[int64]int, len(r.held))
 		for i := range r.held {
@@ -194,9 +214,9 @@ func (r *passRun) instance(id int64) *dag.TaskInstance {
 		}
 	}
 	if i, found := r.index[id]; found {
-		return &r.held[i]
+		return i
 	}
-	return nil
+	return -1
 }
 
 // loadRuns fills in what the decisions look at: version, instances, past.
@@ -247,7 +267,10 @@ func (t *tx) decideRun(r *passRun, decide Decide) []candidate {
 	if r.wait || r.err != nil {
 		return nil
 	}
-	snapshot := dag.RunSnapshot{Run: r.run, Instances: r.held, Past: r.past}
+	if r.kept == nil && len(r.held) >= keepsFrom {
+		r.kept = &dag.Kept{}
+	}
+	snapshot := dag.RunSnapshot{Run: r.run, Instances: r.held, Past: r.past, Kept: r.kept}
 	r.decision, r.err = decide(&snapshot, t.now)
 	if r.err == nil {
 		r.err = t.s.check(r.decision)

@@ -57,6 +57,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"claims are never shared", testClaimsAreNotShared},
 		{"results are exchanged for work", testExchange},
 		{"what follows from results is decided with them", testFollow},
+		{"decisions about a wide run go on from one another", testWide},
 		{"what others changed in a run is seen", testFollowForgets},
 		{"what takes more than a look is left to the scheduler", testFollowLeaves},
 		{"the scheduler is told of a cleared attempt that has stopped", testFollowTellsOfCleared},
