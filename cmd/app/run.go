@@ -22,7 +22,8 @@ type parts struct {
 }
 
 type partOptions struct {
-	onlyRun     int64
+	// only is the run that all loops are about; nil for every run.
+	only        *dag.Run
 	show        *display
 	queues      []string
 	concurrency int
@@ -38,6 +39,10 @@ func (a *App) parts(o partOptions) parts {
 	if o.queues == nil {
 		o.queues = cfg.Worker.Queues
 	}
+	outbox, onlyRun := callbacks.Outbox(a.store), int64(0)
+	if o.only != nil { // what others have to tell is theirs
+		outbox, onlyRun = a.store.OutboxOf(*o.only), o.only.ID
+	}
 	if o.concurrency == 0 {
 		o.concurrency = cfg.Worker.Concurrency
 	}
@@ -49,7 +54,7 @@ func (a *App) parts(o partOptions) parts {
 		Store: a.store, Settings: a.settings, Operators: a.o.Operators, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
 		ID: id, Hostname: host, PID: os.Getpid(), Queues: o.queues, Concurrency: o.concurrency,
 		Lease: cfg.Worker.LeaseDuration, Heartbeat: cfg.Worker.HeartbeatInterval, Poll: cfg.Worker.PollInterval,
-		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: o.onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
+		DrainTimeout: cfg.Worker.DrainTimeout, OnlyRun: onlyRun, MaxInputFailures: cfg.Worker.MaxInputFailures,
 		LogsDir: cfg.Logging.Folder, DagsFolder: cfg.DagsFolder, Installation: a.installation(),
 		Wake: a.workerWake, LeaseWake: a.leaseWake, SchedulerWake: a.schedulerWake, OutboxWake: a.outboxWake,
 		OnEnd: a.taskEnded,
@@ -63,7 +68,7 @@ func (a *App) parts(o partOptions) parts {
 	scheduler := executor.NewScheduler(executor.SchedulerOptions{
 		Store: a.store, Catalog: a.store, Results: a.store, Settings: a.settings, Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Warnings: said,
 		ID: id, Hostname: host, Poll: cfg.Scheduler.Interval, RunsPerPass: cfg.Scheduler.RunsPerPass, MaxMapLength: cfg.MaxMapLength,
-		DagsFolder: cfg.DagsFolder, OnlyRun: o.onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
+		DagsFolder: cfg.DagsFolder, OnlyRun: onlyRun, ReapDelay: cfg.Worker.LeaseDuration,
 		Wake: a.schedulerWake, WorkerWake: a.workerWake, LeaseWake: a.leaseWake, OutboxWake: a.outboxWake,
 		OnPass: a.pass, OnEnd: a.taskEnded, OnStart: a.observed.metrics.RunStarted, OnFollow: a.followed,
 	})
@@ -75,7 +80,7 @@ func (a *App) parts(o partOptions) parts {
 		worker:    executor.NewWorker(w),
 		scheduler: scheduler,
 		outbox: callbacks.New(callbacks.Options{
-			Outbox: a.store, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
+			Outbox: outbox, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
 			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
 			Lease: cfg.Callbacks.LeaseDuration, Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),

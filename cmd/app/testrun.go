@@ -48,7 +48,7 @@ func (a *App) TestDAG(ctx context.Context, r TestRequest) (TestReport, error) {
 	}
 	show.line("run %s of %s begins", run.RunID, run.DagID)
 
-	parts := a.parts(partOptions{onlyRun: run.ID, show: show})
+	parts := a.parts(partOptions{only: &run, show: show})
 	ended, err := a.drive(ctx, parts, run)
 	show.stop()
 	if err != nil {

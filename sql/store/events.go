@@ -66,6 +66,25 @@ func dedupKey(key string) string {
 // they were written, and hides them from other dispatchers until the lease
 // ends. Whoever dies with them loses nothing: they come back.
 func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time.Duration) ([]dag.Event, error) {
+	return s.claimEvents(ctx, owner, n, lease, nil)
+}
+
+// RunOutbox is the outbox of one run: it gives out no events of others.
+type RunOutbox struct {
+	*Store
+	run dag.Run
+}
+
+// OutboxOf is the outbox of a run, which must be known by its DAG and its run id.
+func (s *Store) OutboxOf(run dag.Run) *RunOutbox { return &RunOutbox{Store: s, run: run} }
+
+// ClaimEvents takes events as Store.ClaimEvents does, of this run and its tasks.
+func (o *RunOutbox) ClaimEvents(ctx context.Context, owner string, n int, lease time.Duration) ([]dag.Event, error) {
+	return o.claimEvents(ctx, owner, n, lease, &o.run)
+}
+
+// claimEvents takes events of all runs, or of one.
+func (s *Store) claimEvents(ctx context.Context, owner string, n int, lease time.Duration, of *dag.Run) ([]dag.Event, error) {
 	if n <= 0 {
 		return nil, nil
 	}
@@ -81,7 +100,7 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 		Attempts  int          `db:"attempts"`
 		Lane      string       `db:"lane"`
 	}
-	if s.idle.events.Load() {
+	if of == nil && s.idle.events.Load() {
 		now, err := s.Now(ctx)
 		if err != nil {
 			return nil, err
@@ -91,13 +110,17 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 			return nil, s.explain("claim events", err)
 		}
 	}
+	index, only, args := "k_pending", "", []any(nil)
+	if of != nil {
+		index, only, args = "k_run", "dag_id = ? AND run_id = ? AND ", []any{of.DagID, of.RunID}
+	}
 	var out []dag.Event
 	err := s.write(ctx, "claim events", func(ctx context.Context, t *tx) error {
 		out = nil
 		var rows []row
 		err := t.SelectContext(ctx, &rows, `SELECT id, dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
- created_at, attempts, lane FROM callback_event`+t.force("k_pending")+` WHERE status = 'pending' AND next_attempt_at <= ?
- ORDER BY next_attempt_at, id`+limit(n, 100)+s.db.SkipLocked(), t.at)
+ created_at, attempts, lane FROM callback_event`+t.force(index)+" WHERE "+only+`status = 'pending' AND next_attempt_at <= ?
+ ORDER BY next_attempt_at, id`+limit(n, 100)+s.db.SkipLocked(), append(args, t.at)...)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -132,7 +155,9 @@ func (s *Store) ClaimEvents(ctx context.Context, owner string, n int, lease time
 			short(owner, 250), dialect.Stamp(t.now.Add(lease)))
 		return err
 	})
-	s.idle.events.Store(err == nil && len(out) == 0)
+	if of == nil {
+		s.idle.events.Store(err == nil && len(out) == 0)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -121,6 +122,37 @@ func testEventOrder(t *testing.T, b *bundle) {
 		require.NoError(t, b.s.EventDelivered(ctx, id, b.clock.Now()))
 	}
 	require.Equal(t, 4, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'delivered'"))
+}
+
+// testEventsOfARun: who asks for the events of one run gets no others, in order and
+// under the same leases as anybody.
+func testEventsOfARun(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	var events []dag.Event
+	for _, k := range []dag.TaskInstanceKey{
+		{DagID: "d", RunID: "other", TaskID: "t", MapIndex: -1}, {DagID: "d", RunID: "r", TaskID: "t", MapIndex: -1},
+		{DagID: "e", RunID: "r", TaskID: "t", MapIndex: -1}, {DagID: "d", RunID: "r", MapIndex: -1}, {RunID: "a-circuit"},
+	} {
+		events = append(events, dag.Event{
+			DedupKey: k.DagID + "/" + k.RunID + "/" + k.TaskID, TaskInstanceKey: k, Kind: dag.EventSuccess,
+			Callback: dag.Callback{Name: "log"}, Context: raw("{}"), CreatedAt: b.clock.Now(),
+		})
+	}
+	require.NoError(t, b.s.PutEvents(ctx, events))
+	own := b.s.OutboxOf(dag.Run{DagID: "d", RunID: "r"})
+	keys := func(claim func(context.Context, string, int, time.Duration) ([]dag.Event, error), owner string) (out []string) {
+		got, err := claim(ctx, owner, 10, time.Minute)
+		require.NoError(t, err)
+		for _, e := range got {
+			out = append(out, e.DedupKey)
+		}
+		return out
+	}
+	require.Equal(t, []string{"d/r/t", "d/r/"}, keys(own.ClaimEvents, "test"))
+	require.Empty(t, keys(own.ClaimEvents, "test"), "nothing is left of its own")
+	require.Equal(t, []string{"d/other/t", "e/r/t", "/a-circuit/"}, keys(b.s.ClaimEvents, "standalone"), "nobody touched the others")
+	b.clock.Advance(2 * time.Minute)
+	require.Len(t, keys(b.s.ClaimEvents, "standalone"), 5, "what it leaves is for everybody")
 }
 
 // testEventLease: a lease is renewed by its owner alone, and an event that is put
