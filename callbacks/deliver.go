@@ -33,15 +33,9 @@ func (d *Dispatcher) attempt(ctx context.Context, c claimed) result {
 		d.delivered(ctx, c.event)
 		return result{claimed: c}
 	}
-	return d.failed(ctx, c, asFailure(err))
-}
-
-// spare records a delivery that was not tried because the receiver is away, or
-// takes no more for now.
-func (d *Dispatcher) spare(ctx context.Context, c claimed, wait time.Duration, cause string, throttled bool) result {
-	return d.failed(ctx, c, &Failure{
-		Err: fmt.Errorf("not tried, the receiver is away: %s", cause), RetryAfter: wait, Throttled: throttled,
-	})
+	r, missed := d.missed(ctx, c, asFailure(err))
+	d.record(ctx, missed)
+	return r
 }
 
 func (d *Dispatcher) delivered(ctx context.Context, e dag.Event) {
@@ -54,50 +48,6 @@ func (d *Dispatcher) delivered(ctx context.Context, e dag.Event) {
 	}
 	d.o.OnEnd(e.Callback.Name, "delivered")
 	log.DebugContext(ctx, "callback delivered")
-}
-
-func (d *Dispatcher) failed(ctx context.Context, c claimed, f *Failure) result {
-	attempt := c.event.Attempts + 1
-	r := result{claimed: c, err: f}
-	cause := dag.CutText(f.Error(), maxCause)
-	log := d.o.Log.With(eventAttrs(c.event)...).With("attempt", attempt, "cause", cause)
-	if f.Throttled && !f.Permanent && d.o.Clock.Now().Sub(c.event.CreatedAt) < maxThrottled {
-		return d.putOff(ctx, r, cause, f)
-	}
-	if f.Permanent || attempt >= d.o.MaxAttempts {
-		d.o.OnEnd(c.event.Callback.Name, "dead")
-		log.ErrorContext(ctx, "callback given up; it is kept as dead")
-	} else {
-		at := d.o.Clock.Now().Add(nextDelay(attempt, f.RetryAfter, d.o.Rand))
-		r.next = &at
-		d.o.OnEnd(c.event.Callback.Name, "retried")
-		log.WarnContext(ctx, "callback not delivered; it will be tried again", "next", at)
-	}
-	ctx, cancel := recording(ctx)
-	defer cancel()
-	if err := d.o.Outbox.EventFailed(ctx, c.event.ID, cause, r.next); err != nil {
-		log.ErrorContext(ctx, "a failed callback cannot be recorded; it comes back when its lease ends", "error", err)
-	}
-	return r
-}
-
-// maxThrottled is how old an event may be while a receiver that takes no more
-// for now costs it nothing; then such an answer is a failure like any other.
-const maxThrottled = 24 * time.Hour
-
-// putOff lets an event wait until its receiver takes more.
-func (d *Dispatcher) putOff(ctx context.Context, r result, cause string, f *Failure) result {
-	at := d.o.Clock.Now().Add(nextDelay(1, f.RetryAfter, d.o.Rand))
-	r.next, r.err = &at, f
-	log := d.o.Log.With(eventAttrs(r.event)...)
-	log.DebugContext(ctx, "callback put off: the receiver takes no more for now", "next", at, "cause", cause)
-	d.o.OnEnd(r.event.Callback.Name, "put_off")
-	ctx, cancel := recording(ctx)
-	defer cancel()
-	if err := d.o.Outbox.EventPutOff(ctx, r.event.ID, cause, at); err != nil {
-		log.ErrorContext(ctx, "a callback that was put off cannot be recorded; it comes back when its lease ends", "error", err)
-	}
-	return r
 }
 
 // recording is the context in which an end is recorded: it outlives the

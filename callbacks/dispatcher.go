@@ -13,6 +13,7 @@ type Dispatcher struct {
 	notifiers map[string]Notifier
 	names     []string
 	wake      chan struct{}
+	recorder  recorder
 }
 
 // New makes a dispatcher. It panics on two notifiers of one name and on a
@@ -109,7 +110,7 @@ func (s *session) drain(ctx context.Context) error {
 			return ctx.Err()
 		case more && s.room() > 0:
 			continue
-		case s.running == 0:
+		case s.running+s.sparing == 0:
 			return nil
 		}
 		select {
@@ -136,7 +137,7 @@ func (s *session) tick() <-chan time.Time {
 // lease ends.
 func (s *session) settle(grace time.Duration) {
 	over := s.d.o.Clock.After(grace)
-	for s.start(); s.running > 0; s.start() {
+	for s.start(); s.running+s.sparing > 0; s.start() {
 		select {
 		case r := <-s.results:
 			s.finish(r)

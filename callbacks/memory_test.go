@@ -38,6 +38,7 @@ type memory struct {
 	claimErr error // of the next claim
 	markErr  error // of the next EventDelivered
 	renewals int
+	commits  int // of claims and of missed deliveries
 	changed  chan struct{}
 }
 
@@ -69,6 +70,7 @@ func (m *memory) ClaimEvents(_ context.Context, _ string, n int, lease time.Dura
 		m.claimErr = nil
 		return nil, err
 	}
+	m.commits++
 	now := m.clock.Now()
 	var ids []int64
 	for id, r := range m.rows {
@@ -97,29 +99,26 @@ func (m *memory) EventDelivered(_ context.Context, id int64, _ time.Time) error 
 	return nil
 }
 
-func (m *memory) EventFailed(_ context.Context, id int64, cause string, next *time.Time) error {
+func (m *memory) EventsMissed(_ context.Context, missed []dag.MissedDelivery) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.rows[id]
-	if r.status != dag.DeliveryPending {
-		return errors.New("not pending")
+	m.commits++
+	for _, miss := range missed {
+		r := m.rows[miss.EventID]
+		if r.status != dag.DeliveryPending {
+			return errors.New("not pending")
+		}
+		if !miss.PutOff {
+			r.event.Attempts++
+		}
+		r.cause = miss.Cause
+		if miss.Next == nil {
+			r.status = dag.DeliveryDead
+		} else {
+			r.next = *miss.Next
+		}
+		m.tell()
 	}
-	r.event.Attempts++
-	r.cause = cause
-	if next == nil {
-		r.status = dag.DeliveryDead
-	} else {
-		r.next = *next
-	}
-	m.tell()
-	return nil
-}
-
-func (m *memory) EventPutOff(_ context.Context, id int64, cause string, next time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.rows[id].cause, m.rows[id].next = cause, next
-	m.tell()
 	return nil
 }
 

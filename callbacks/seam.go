@@ -22,12 +22,8 @@ type Outbox interface {
 	RenewEvents(ctx context.Context, owner string, ids []int64, lease time.Duration) (held []int64, err error)
 	// EventDelivered records that the receiver has the event.
 	EventDelivered(ctx context.Context, id int64, at time.Time) error
-	// EventFailed records a delivery that failed and why; the event is due again
-	// at next, or dead when next is nil.
-	EventFailed(ctx context.Context, id int64, cause string, next *time.Time) error
-	// EventPutOff records why an event is not delivered yet, without counting a
-	// failed delivery.
-	EventPutOff(ctx context.Context, id int64, cause string, next time.Time) error
+	// EventsMissed records deliveries that failed, or were not tried, in one step.
+	EventsMissed(ctx context.Context, missed []dag.MissedDelivery) error
 }
 
 // Settings are where connections and variables come from.

@@ -20,6 +20,10 @@ const maxParked = 1000
 // they took the last delivery.
 const maxReceivers = 1000
 
+// maxReach is how many events may be held while all that comes is for receivers
+// that are away: it costs two commits to let so many fail.
+const maxReach = 256
+
 // sweepEvery is the time between two looks through all lanes.
 const sweepEvery = time.Second
 
@@ -87,7 +91,9 @@ type result struct {
 	// abandoned is set when the delivery was ended by us: the event stays
 	// claimed and comes back.
 	abandoned bool
-	next      *time.Time
+	// spared is set when it was not tried.
+	spared bool
+	next   *time.Time
 }
 
 // session is the state of one Run or Drain. Only its own goroutine touches it;
@@ -107,6 +113,10 @@ type session struct {
 	queued  int // claimed and not yet running, parked ones too
 	parked  int
 	running int
+	// sparing counts the events of receivers that are away whose failure is being
+	// recorded; reach is how many events may be held, and asked and came what the
+	// last claim wanted and got.
+	sparing, reach, asked, came int
 	// places counts the deliveries to receivers that are not known as good, by
 	// where they go, see placeOf.
 	places  map[string]int
@@ -118,7 +128,7 @@ type session struct {
 
 func (d *Dispatcher) newSession(ctx context.Context) *session {
 	s := &session{
-		d: d, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{}, again: map[int64]claimed{},
+		d: d, reach: 4 * d.o.Concurrency, lanes: map[laneKey]*lane{}, receivers: map[string]*receiver{}, known: map[int64]bool{}, again: map[int64]claimed{},
 		places: map[string]int{}, results: make(chan result, d.o.Concurrency),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -128,16 +138,18 @@ func (d *Dispatcher) newSession(ctx context.Context) *session {
 // room is how many more events may be claimed. Parked events do not count: they
 // hold up nobody.
 func (s *session) room() int {
-	return 4*s.d.o.Concurrency - (s.queued - s.parked) - s.running
+	return s.reach - (s.queued - s.parked) - s.running - s.sparing
 }
 
 // claim takes events from the outbox and puts them into their lanes. It returns
 // how many came.
 func (s *session) claim(ctx context.Context) (int, error) {
-	events, err := s.d.o.Outbox.ClaimEvents(ctx, s.d.o.Owner, s.room(), s.d.o.Lease)
+	s.asked, s.came = s.room(), 0
+	events, err := s.d.o.Outbox.ClaimEvents(ctx, s.d.o.Owner, s.asked, s.d.o.Lease)
 	if err != nil {
 		return 0, err
 	}
+	s.came = len(events)
 	now := s.d.o.Clock.Now()
 	for _, e := range events {
 		c := claimed{event: e, at: now, lane: laneKey{e.TaskInstanceKey, receiverID(e.Callback)}, place: placeOf(e.Callback)}
@@ -304,10 +316,12 @@ func (s *session) full(c claimed) bool {
 	return s.places[c.place] >= share
 }
 
-// start begins as many deliveries as there are free places, oldest lane first.
+// start begins as many deliveries as there are free places, oldest lane first,
+// and spares those whose receiver is away.
 func (s *session) start() {
 	now := s.d.o.Clock.Now()
 	defer s.tidy(now)
+	s.spareAway(now)
 	for _, key := range s.order {
 		if s.running >= s.d.o.Concurrency || s.ctx.Err() != nil {
 			return
@@ -321,47 +335,81 @@ func (s *session) start() {
 			r = &receiver{}
 			s.receivers[key.receiver] = r
 		}
-		c := l.queue[0]
-		l.queue = l.queue[1:]
-		l.busy = true
-		s.queued--
+		c := s.take(l)
 		s.running++
 		r.running++
 		if c.doubtful = !r.good; c.doubtful {
 			s.places[c.place]++
 		}
-		// The last delivery of an event is always a real one.
-		if now.Before(r.downUntil) && c.event.Attempts+1 < s.d.o.MaxAttempts {
-			wait, cause, throttled := r.downUntil.Sub(now), r.cause, r.throttled
-			if throttled {
-				wait += time.Duration(r.spared) * sparedStep
-				r.spared++
-			}
-			go func() { s.results <- s.d.spare(s.ctx, c, wait, cause, throttled) }()
+		go func() { s.results <- s.d.attempt(s.ctx, c) }()
+	}
+}
+
+// take takes the oldest event out of a lane, which is busy until it has ended.
+func (s *session) take(l *lane) claimed {
+	c := l.queue[0]
+	l.queue = l.queue[1:]
+	l.busy = true
+	s.queued--
+	return c
+}
+
+// spareAway lets the events fail, all at once and without a place, whose receiver
+// is away. The last delivery of an event is always a real one.
+func (s *session) spareAway(now time.Time) {
+	var away []spared
+	for _, key := range s.order {
+		if s.ctx.Err() != nil {
+			return
+		}
+		l, r := s.lanes[key], s.receivers[key.receiver]
+		if r == nil || !now.Before(r.downUntil) || l.busy || len(l.queue) == 0 || l.queue[0].event.Attempts+1 >= s.d.o.MaxAttempts || l.waits(l.queue[0], now) {
 			continue
 		}
-		go func() { s.results <- s.d.attempt(s.ctx, c) }()
+		e := spared{claimed: s.take(l), wait: r.downUntil.Sub(now), cause: r.cause, throttled: r.throttled}
+		if r.throttled {
+			e.wait += time.Duration(r.spared) * sparedStep
+			r.spared++
+		}
+		away = append(away, e)
+	}
+	// Where nothing else comes than what is spared, more is taken at a time.
+	switch {
+	case s.came == 0:
+	case s.came == s.asked && len(away) >= s.came:
+		s.reach = min(2*s.reach, maxReach)
+	default:
+		s.reach = 4 * s.d.o.Concurrency
+	}
+	s.came = 0
+	if len(away) > 0 {
+		s.sparing += len(away)
+		go s.spare(away)
 	}
 }
 
 // finish takes the end of a delivery into account.
 func (s *session) finish(r result) {
 	now := s.d.o.Clock.Now()
-	s.running--
 	delete(s.known, r.event.ID)
 	again, claimed := s.again[r.event.ID]
 	delete(s.again, r.event.ID)
 	l, rec := s.lanes[r.lane], s.receivers[r.lane.receiver]
 	l.busy = false
-	rec.running--
+	if r.spared {
+		s.sparing--
+	} else {
+		s.running--
+		rec.running--
+		rec.good = r.err == nil && !r.abandoned
+	}
 	if r.doubtful {
 		if s.places[r.place]--; s.places[r.place] == 0 {
 			delete(s.places, r.place)
 		}
 	}
-	rec.good = r.err == nil && !r.abandoned
 	switch {
-	case r.abandoned:
+	case r.abandoned || r.spared:
 	case r.err == nil:
 		rec.failures, rec.downUntil, rec.cause, rec.throttled = 0, time.Time{}, "", false
 	case r.err.Down && !now.Before(rec.downUntil):

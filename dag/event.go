@@ -42,6 +42,17 @@ type Event struct {
 	Attempts int `json:"attempts"`
 }
 
+// MissedDelivery is a delivery of an event that did not work, or was not tried.
+type MissedDelivery struct {
+	EventID int64
+	// Cause is why, in words for a person.
+	Cause string
+	// Next is when the event is due again; nil gives it up: it is kept as dead.
+	Next *time.Time
+	// PutOff says that the receiver takes no more for now: that spends no attempt.
+	PutOff bool
+}
+
 // EventContext is the JSON that a receiver gets.
 type EventContext struct {
 	Event       EventKind  `json:"event"`

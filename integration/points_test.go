@@ -18,7 +18,7 @@ import (
 // engineFiles are the files of the store whose transactions the loops make; the
 // others serve commands.
 func engineFiles() []string {
-	return []string{"claim.go", "apply.go", "exchange.go", "expand.go", "create_runs.go", "schedule.go", "events.go"}
+	return []string{"claim.go", "apply.go", "exchange.go", "expand.go", "create_runs.go", "schedule.go", "events.go", "event_ends.go"}
 }
 
 // crashPoints lists, from the code, the points at which a process can be told

@@ -164,38 +164,6 @@ func (s *Store) claimEvents(ctx context.Context, owner string, n int, lease time
 	return out, nil
 }
 
-// EventDelivered records that a receiver has taken an event.
-func (s *Store) EventDelivered(ctx context.Context, id int64, at time.Time) error {
-	return s.write(ctx, "record a delivery", func(ctx context.Context, t *tx) error {
-		_, err := t.exec(ctx, `UPDATE callback_event SET status = 'delivered', delivered_at = ?, attempts = attempts + 1, last_error = ''
- WHERE id = ? AND status = 'pending'`, dialect.Stamp(at), id)
-		return err
-	})
-}
-
-// EventFailed records a delivery that did not work: the event is due again at
-// next, or, when next is nil, given up and kept as dead.
-func (s *Store) EventFailed(ctx context.Context, id int64, cause string, next *time.Time) error {
-	return s.write(ctx, "record a failed delivery", func(ctx context.Context, t *tx) error {
-		status, due := dag.DeliveryDead, t.at
-		if next != nil {
-			status, due = dag.DeliveryPending, dialect.Stamp(*next)
-		}
-		_, err := t.exec(ctx, `UPDATE callback_event SET status = ?, owner = '', next_attempt_at = ?, attempts = attempts + 1, last_error = ?
- WHERE id = ? AND status = 'pending'`, string(status), due, dag.CutText(cause, dag.MaxErrorMessage), id)
-		return err
-	})
-}
-
-// EventPutOff records why an event waits, without counting a failed delivery.
-func (s *Store) EventPutOff(ctx context.Context, id int64, cause string, next time.Time) error {
-	return s.write(ctx, "put an event off", func(ctx context.Context, t *tx) error {
-		_, err := t.exec(ctx, "UPDATE callback_event SET next_attempt_at = ?, last_error = ?, owner = '' WHERE id = ? AND status = 'pending'",
-			dialect.Stamp(next), dag.CutText(cause, dag.MaxErrorMessage), id)
-		return err
-	})
-}
-
 // RenewEvents extends the leases of claimed events and lists those that the
 // owner still holds.
 func (s *Store) RenewEvents(ctx context.Context, owner string, ids []int64, lease time.Duration) (held []int64, err error) {

@@ -54,20 +54,66 @@ func testEvents(t *testing.T, b *bundle) {
 	require.Empty(t, keys("three", 0))
 
 	require.NoError(t, b.s.EventDelivered(ctx, got[0].ID, b.clock.Now()))
-	require.NoError(t, b.s.EventFailed(ctx, got[1].ID, "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	require.NoError(t, b.missed(got[1].ID, "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
 	b.clock.Advance(11 * time.Second)
 	again, err := b.s.ClaimEvents(ctx, "one", 10, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
 	require.Equal(t, "k1", again[0].DedupKey)
 	require.Equal(t, 1, again[0].Attempts)
-	require.NoError(t, b.s.EventFailed(ctx, again[0].ID, "HTTP 400", nil))
+	require.NoError(t, b.missed(again[0].ID, "HTTP 400", nil))
 	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead' AND last_error = 'HTTP 400' AND attempts = 2"))
 	require.NoError(t, b.s.EventDelivered(ctx, again[0].ID, b.clock.Now()), "too late, and no error")
 	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead'"))
 
 	b.clock.Advance(time.Minute) // the other dispatcher died with its four
 	require.Equal(t, rest, keys("one", 10))
+}
+
+// missed records one failed delivery.
+func (b *bundle) missed(id int64, cause string, next *time.Time) error {
+	return b.s.EventsMissed(b.t.Context(), []dag.MissedDelivery{{EventID: id, Cause: cause, Next: next}})
+}
+
+// testMissedDeliveries: what did not work is recorded together, each event with an
+// end of its own.
+func testMissedDeliveries(t *testing.T, b *bundle) {
+	ctx := t.Context()
+	const n = 1000
+	events := make([]dag.Event, n)
+	for i := range events {
+		events[i] = dag.Event{
+			DedupKey: fmt.Sprint("k", i), TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "t", MapIndex: i}, Kind: dag.EventFailure,
+			Callback: dag.Callback{Name: "webhook"}, Context: raw("{}"), CreatedAt: b.clock.Now(),
+		}
+	}
+	require.NoError(t, b.s.PutEvents(ctx, events))
+	got, err := b.s.ClaimEvents(ctx, "one", n, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, got, n)
+	require.NoError(t, b.s.EventDelivered(ctx, got[7].ID, b.clock.Now()))
+	missed := make([]dag.MissedDelivery, n)
+	for i, e := range got { // of ten events one is dead, one put off, and the others fail; each is due at a second of its own
+		missed[n-1-i] = dag.MissedDelivery{EventID: e.ID, Cause: "away", Next: ptr(b.clock.Now().Add(time.Duration(i) * time.Second)), PutOff: i%10 == 1}
+		if i%10 == 0 {
+			missed[n-1-i] = dag.MissedDelivery{EventID: e.ID, Cause: "gone"}
+		}
+	}
+	require.NoError(t, b.s.EventsMissed(ctx, nil))
+	require.NoError(t, b.s.EventsMissed(ctx, missed))
+	require.Equal(t, 100, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead' AND attempts = 1 AND last_error = 'gone' AND owner = ''"))
+	require.Equal(t, 100, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'pending' AND attempts = 0 AND last_error = 'away' AND owner = ''"))
+	require.Equal(t, 799, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'pending' AND attempts = 1 AND last_error = 'away' AND owner = ''"))
+	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'delivered' AND attempts = 1"), "it was there meanwhile")
+	b.clock.Advance(21 * time.Second)
+	due, err := b.s.ClaimEvents(ctx, "two", n, time.Minute)
+	require.NoError(t, err)
+	var keys []string
+	for _, e := range due {
+		keys = append(keys, e.DedupKey)
+	}
+	want := []string{"k1", "k2", "k3", "k4", "k5", "k6", "k8", "k9", "k11", "k12", "k13", "k14", "k15", "k16", "k17", "k18", "k19", "k21"}
+	require.Equal(t, want, keys)
 }
 
 // testEventOrder: of one lane nothing is given to a dispatcher while an older
@@ -105,7 +151,7 @@ func testEventOrder(t *testing.T, b *bundle) {
 	b.clock.Advance(time.Second)
 	keys, _ = take("two", 10)
 	require.Empty(t, keys)
-	require.NoError(t, b.s.EventFailed(ctx, first[0], "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	require.NoError(t, b.missed(first[0], "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
 	b.clock.Advance(time.Second)
 	keys, _ = take("two", 10)
 	require.Empty(t, keys, "a1 waits for its next try")
@@ -181,7 +227,7 @@ func testEventLease(t *testing.T, b *bundle) {
 	b.clock.Advance(20 * time.Second)
 	require.Len(t, claim("two"), 1, "its owner died: the lease ended")
 
-	require.NoError(t, b.s.EventPutOff(ctx, id, "429", b.clock.Now().Add(time.Second)))
+	require.NoError(t, b.s.EventsMissed(ctx, []dag.MissedDelivery{{EventID: id, Cause: "429", Next: ptr(b.clock.Now().Add(time.Second)), PutOff: true}}))
 	require.Empty(t, claim("one"))
 	b.clock.Advance(time.Second)
 	again := claim("one")

@@ -102,6 +102,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"the tally answers as a count does", testTallyGroups},
 		{"events go out in order, once a lease", testEvents},
 		{"events of one lane keep their order across dispatchers", testEventOrder},
+		{"missed deliveries are recorded together", testMissedDeliveries},
 		{"the outbox of a run has its events alone", testEventsOfARun},
 		{"an event's lease is renewed by its owner", testEventLease},
 		{"XComs", testXComs},

@@ -35,7 +35,7 @@ func testStats(t *testing.T, b *bundle) {
 	}
 	events, err := b.s.ClaimEvents(ctx, "me", 1, time.Minute)
 	require.NoError(t, err)
-	require.NoError(t, b.s.EventFailed(ctx, events[0].ID, "404", nil))
+	require.NoError(t, b.missed(events[0].ID, "404", nil))
 	b.behind("INSERT INTO dead_letter_audit (drain_id, dead_letter_id, decision, idempotency_key, reason, actor, decided_at) SELECT 'd1', id, 'replayed', '', '', '', enqueued_at FROM dead_letter")
 	b.behind("UPDATE dead_letter SET status = 'quarantined' WHERE task_id = 'b'")
 	b.clock.Advance(dag.LetterTTL - dag.LetterWarning - 2*time.Minute) // the first expires within 48 hours now, the second in a minute
