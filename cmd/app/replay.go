@@ -41,9 +41,9 @@ func (d *Desk) Run(ctx context.Context, id, actor string, tick func(replay.Tick)
 // by the state database and the targets' ledgers alone.
 func (a *App) NewDesk(probing bool) *Desk {
 	p := &probes{a: a, targets: map[string]*target{}, answers: map[string]answer{}, closed: map[string]bool{}}
-	set := replay.Probes{Effects: p, Poison: p}
+	set := replay.Probes{Effects: p, Poison: p, Capabilities: []replay.Capabilities{capability(p.step)}}
 	if probing {
-		set.Capabilities = []replay.Capabilities{capability(p.step), capability(p.circuit), capability(p.connections), capability(p.machine)}
+		set.Capabilities = append(set.Capabilities, capability(p.paused), capability(p.circuit), capability(p.connections), capability(p.machine))
 	}
 	return &Desk{
 		Controller: replay.New(replay.Options{Store: a.store, Probes: set, Clock: a.o.Clock, IDs: a.o.IDs}),
@@ -274,7 +274,8 @@ func (p *probes) Poisoned(ctx context.Context, c *dag.ReplayCase) (string, error
 	})
 }
 
-// step tells whether the letter's step can be run at all.
+// step tells whether the letter's step can be run at all: who took it out of the
+// file does not want it done.
 func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	def, err := p.a.store.Version(ctx, c.Instance.VersionID)
 	switch {
@@ -285,6 +286,24 @@ func (p *probes) step(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	case def.Task(c.Letter.TaskID) == nil:
 		return "the DAG has no such task any more", nil
 	}
+	return p.once("step "+c.Letter.DagID+"/"+c.Letter.TaskID, func() (string, error) {
+		rows, err := p.a.store.DAGRows(ctx, dag.DAGFilter{IDs: []string{c.Letter.DagID}})
+		if err != nil || len(rows) == 0 {
+			return "", err
+		}
+		newest, err := p.a.store.Version(ctx, rows[0].VersionID)
+		switch {
+		case dag.CodeOf(err) == dag.ErrNotFound:
+			return "", nil
+		case err != nil || newest.Task(c.Letter.TaskID) != nil:
+			return "", err
+		}
+		return fmt.Sprintf("DAG %s has no task %s any more: put it back, or resolve the letter", c.Letter.DagID, c.Letter.TaskID), nil
+	})
+}
+
+// paused tells whether nothing of the letter's DAG would run.
+func (p *probes) paused(ctx context.Context, c *dag.ReplayCase) (string, error) {
 	return p.once("dag "+c.Letter.DagID, func() (string, error) {
 		rows, err := p.a.store.DAGRows(ctx, dag.DAGFilter{IDs: []string{c.Letter.DagID}})
 		if err != nil || len(rows) == 0 || !rows[0].IsPaused {
