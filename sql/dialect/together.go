@@ -20,6 +20,8 @@ import (
 type Statement struct {
 	Text string
 	Args []any
+	// Asked is set where the caller of QueryAfter wants to know what it came to.
+	Asked bool
 }
 
 // Outcome is what a statement came to: the rows that it matched, and the id that
@@ -51,6 +53,60 @@ func (d *DB) ExecTogether(ctx context.Context, x sqlx.ExecerContext, list []Stat
 	}
 	return out, nil
 }
+
+// QueryAfter runs statements and then a query, on a pool that was opened with
+// Options.Together in one round trip. Of the outcomes those are known that were
+// asked for.
+func (d *DB) QueryAfter(ctx context.Context, x sqlx.ExtContext, list []Statement, query string, args []any) (*sqlx.Rows, []Outcome, error) {
+	if d.together && len(list) > 0 {
+		rows, out, err := queryJoined(ctx, x, list, query, args)
+		if !errors.Is(err, errOnePacket) {
+			return rows, out, err
+		}
+	}
+	out, err := d.ExecTogether(ctx, x, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := x.QueryxContext(ctx, query, args...)
+	return rows, out, err
+}
+
+// queryJoined asks after each statement whose outcome is wanted: that of a
+// statement before a query is not among the query's answers.
+func queryJoined(ctx context.Context, x sqlx.ExtContext, list []Statement, query string, args []any) (*sqlx.Rows, []Outcome, error) {
+	var text strings.Builder
+	all := []any{&[]Outcome{}} // taken out by CheckNamedValue
+	for _, s := range list {
+		text.WriteString(s.Text + "; ")
+		if s.Asked {
+			text.WriteString("SELECT ROW_COUNT(), LAST_INSERT_ID(); ")
+		}
+		all = append(all, s.Args...)
+	}
+	rows, err := x.QueryxContext(ctx, text.String()+query, append(all, args...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]Outcome, len(list))
+	for i, s := range list {
+		if !s.Asked {
+			continue
+		}
+		if rows.Next() {
+			err = rows.Scan(&out[i].Rows, &out[i].ID)
+		}
+		if err == nil && !rows.NextResultSet() && rows.Err() == nil {
+			err = errAnswers
+		}
+		if err = errors.Join(err, rows.Err()); err != nil {
+			return nil, out, errors.Join(err, rows.Close())
+		}
+	}
+	return rows, out, nil
+}
+
+var errAnswers = errors.New("the server answered more or fewer statements than it was sent")
 
 func execJoined(ctx context.Context, x sqlx.ExecerContext, list []Statement) ([]Outcome, error) {
 	var text strings.Builder
@@ -88,7 +144,7 @@ type serverConn interface {
 type togetherConn struct {
 	serverConn
 	begins   bool       // a transaction has begun that the server does not know of yet
-	outcomes *[]Outcome // where those of the next statements go
+	outcomes *[]Outcome // set when the next is several statements: where what they came to goes
 }
 
 const (
@@ -131,7 +187,7 @@ func (c *togetherConn) ExecContext(ctx context.Context, query string, args []dri
 	case err == nil:
 		c.begins = false
 		return r, takeOutcomes(r, out, begins)
-	case out != nil && (errors.Is(err, driver.ErrSkip) || errors.Is(err, mysql.ErrPktTooLarge)):
+	case out != nil && notSent(err):
 		return nil, errOnePacket
 	default:
 		return nil, c.failed(ctx, err)
@@ -140,11 +196,17 @@ func (c *togetherConn) ExecContext(ctx context.Context, query string, args []dri
 
 // QueryContext implements driver.QueryerContext.
 func (c *togetherConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	joined := c.outcomes != nil
+	c.outcomes = nil
 	if c.begins {
 		query = beginWith + query
 	}
 	rows, err := c.serverConn.QueryContext(ctx, query, args)
-	if err != nil {
+	switch {
+	case err == nil:
+	case joined && notSent(err):
+		return nil, errOnePacket
+	default:
 		return nil, c.failed(ctx, err)
 	}
 	c.begins = false
@@ -157,6 +219,12 @@ func (c *togetherConn) PrepareContext(ctx context.Context, query string) (driver
 		return nil, err
 	}
 	return c.serverConn.PrepareContext(ctx, query)
+}
+
+// notSent tells whether the driver kept a statement back: it is too long, or the
+// driver would rather prepare it.
+func notSent(err error) bool {
+	return errors.Is(err, driver.ErrSkip) || errors.Is(err, mysql.ErrPktTooLarge)
 }
 
 // failed settles where a statement that failed leaves the transaction. One that
@@ -200,7 +268,7 @@ func takeOutcomes(r driver.Result, out *[]Outcome, begun bool) error {
 		rows, ids = rows[1:], ids[1:]
 	}
 	if len(rows) != len(*out) || len(ids) != len(*out) {
-		return errors.New("the server answered more or fewer statements than it was sent")
+		return errAnswers
 	}
 	for i := range *out {
 		(*out)[i] = Outcome{rows[i], ids[i]}

@@ -153,3 +153,71 @@ func TestStatementsThatDoNotFitIntoOnePacket(t *testing.T) {
 		require.Equal(t, 100, value(t, db, 1))
 	})
 }
+
+func TestQueryAfter(t *testing.T) {
+	t.Parallel()
+	sqltest.Each(t, func(t *testing.T, _, dsn string) {
+		for _, together := range []bool{false, true} {
+			db := openWith(t, dsn, dialect.Options{Together: together})
+			if !together {
+				table(t, db)
+			}
+			ask := func(list []dialect.Statement, query string, args ...any) (out []dialect.Outcome, found []int, err error) {
+				err = db.Write(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+					var rows *sqlx.Rows
+					var err error
+					if rows, out, err = db.QueryAfter(ctx, tx, list, query, args); err != nil {
+						return err
+					}
+					found = nil
+					for rows.Next() {
+						var v int
+						require.NoError(t, rows.Scan(&v))
+						found = append(found, v)
+					}
+					require.NoError(t, rows.Err())
+					require.NoError(t, rows.Close())
+					_, err = tx.ExecContext(ctx, "UPDATE x SET v = v + 1 WHERE id = 3") // the line is free again
+					return err
+				})
+				return out, found, err
+			}
+			asked := func(s dialect.Statement) dialect.Statement {
+				s.Asked = true
+				return s
+			}
+			out, found, err := ask([]dialect.Statement{asked(set(3, 4)), set(1, 5), asked(set(0, 6)), asked(set(2, 5))}, "SELECT v FROM x WHERE id <= ? ORDER BY id", 3)
+			require.NoError(t, err)
+			require.Equal(t, []int{5, 5, 4}, found)
+			require.Equal(t, []int64{3, 0, 2}, []int64{out[0].Rows, out[2].Rows, out[3].Rows}, "rows that are matched, changed or not")
+			require.Equal(t, 5, value(t, db, 3))
+
+			_, found, err = ask([]dialect.Statement{set(3, 7)}, "SELECT v FROM x WHERE id = 4")
+			require.NoError(t, err)
+			require.Empty(t, found)
+			require.Equal(t, 8, value(t, db, 3))
+
+			// Whichever of them fails, nothing stays.
+			duplicate := dialect.Statement{Text: "INSERT INTO x (id, v) VALUES (2, 2)"}
+			for _, list := range [][]dialect.Statement{{duplicate}, {asked(set(3, 1)), duplicate}, {asked(set(3, 1)), asked(duplicate), asked(set(3, 2))}} {
+				_, _, err = ask(list, "SELECT v FROM x")
+				require.Equal(t, dialect.ClassDuplicate, dialect.ClassOf(err), "%v", err)
+				require.Equal(t, 8, value(t, db, 3))
+			}
+			_, _, err = ask([]dialect.Statement{asked(set(3, 1))}, "SELECT nothing FROM x")
+			require.Equal(t, dialect.ClassProgram, dialect.ClassOf(err), "%v", err)
+			require.Equal(t, 8, value(t, db, 3))
+
+			// What is too long for one packet goes in pieces.
+			var limit int
+			if !db.IsSQLite() {
+				require.NoError(t, db.Reader().Get(&limit, "SELECT @@max_allowed_packet"))
+			}
+			half := dialect.Statement{Text: "UPDATE x SET v = v + (LENGTH(?) > 100) WHERE id = 2", Args: []any{strings.Repeat("b", max(limit/2, 200))}, Asked: true}
+			out, found, err = ask([]dialect.Statement{half, half, half}, "SELECT v FROM x WHERE id = 2")
+			require.NoError(t, err)
+			require.Equal(t, []int{10}, found, "7 and three times 1")
+			require.EqualValues(t, 1, out[2].Rows)
+		}
+	})
+}

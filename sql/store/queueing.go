@@ -124,8 +124,13 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 // it was not looked at.
 func (t *tx) count(ctx context.Context, l *slots, runs []*passRun, ready []candidate, onlyRun int64) (waiting []candidate, n int, err error) {
 	few := len(ready) > 0 && onlyPoolsLimit(runs, ready)
-	if few && t.goOn(l, ready) {
-		return nil, 0, nil
+	if few && t.s.standing.young(t.now) {
+		if err := t.flush(ctx); err != nil { // for the number of the pass
+			return nil, 0, err
+		}
+		if t.goOn(l, ready) {
+			return nil, 0, nil
+		}
 	}
 	if err := t.lockPools(ctx, l); err != nil {
 		return nil, 0, err

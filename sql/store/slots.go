@@ -55,14 +55,7 @@ func (t *tx) beginPass(ctx context.Context) (*slots, error) {
 		pools: map[string]*openPool{}, runs: map[int64]int{}, runTasks: map[runTask]int{}, dagTasks: map[dagTask]int{}, versions: map[int64]int64{},
 		fair: newFair(),
 	}
-	var err error
-	if l.seen, l.stands, err = t.stampPass(ctx); err != nil {
-		return nil, err
-	}
-	if l.stands {
-		l.pass, l.before = t.s.standing.begin()
-	}
-	return l, nil
+	return l, t.stampPass(ctx, l)
 }
 
 // lockPools locks all pools in the order of their names. Nothing is taken off yet.

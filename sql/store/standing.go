@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
 // standingFor is how long a count of what is in use may be gone on from. Turns
@@ -50,24 +51,31 @@ func (p passStamp) follows(before passStamp) bool {
 	return p.Version == before.Version && p.Changes >= before.Changes && (p.number == 0 || p.number == before.number+1)
 }
 
-// stampPass gives the stamp of the pass that begins; false when there is none to
-// be had: on a Galera cluster, whose nodes do not see each other's locks, a
-// number in one row would only make them get in each other's way.
-func (t *tx) stampPass(ctx context.Context) (passStamp, bool, error) {
-	var now passStamp
+// stampPass puts the stamp of the pass that begins into l. There is none to be
+// had on a Galera cluster: its nodes do not see each other's locks, and a number
+// in one row would only make them get in each other's way. On a server it is
+// there when what waits is flushed.
+func (t *tx) stampPass(ctx context.Context, l *slots) error {
+	begins := func() {
+		l.stands = true
+		l.pass, l.before = t.s.standing.begin()
+	}
 	if t.s.db.IsSQLite() {
-		err := t.GetContext(ctx, &now, "SELECT data_version, total_changes() AS changes FROM pragma_data_version()")
-		return now, err == nil, err
+		err := t.GetContext(ctx, &l.seen, "SELECT data_version, total_changes() AS changes FROM pragma_data_version()")
+		if err == nil {
+			begins()
+		}
+		return err
 	}
 	if t.s.cluster {
-		return now, false, nil
+		return nil
 	}
-	o, err := t.run(ctx, numberPass, []any{dag.DefaultPool})
-	if err != nil || o.Rows == 0 {
-		return now, false, err
-	}
-	now.number = o.ID
-	return now, true, nil
+	return t.later(ctx, func(o dialect.Outcome) error {
+		if l.seen.number = o.ID; o.Rows > 0 {
+			begins()
+		}
+		return nil
+	}, numberPass, dag.DefaultPool)
 }
 
 // numberPass locks the row of the default pool, and thereby all passes, and
@@ -110,6 +118,18 @@ func (t *tx) goOn(l *slots, ready []candidate) bool {
 	}
 	l.pools, l.fair, l.counted, l.drained = s.pools, s.fair, s.at, s.drained
 	return true
+}
+
+// young tells whether the last pass counted so lately that the next may go on
+// from there.
+func (s *standing) young(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		return false
+	}
+	since := now.Sub(s.last.at)
+	return since >= 0 && since < standingFor
 }
 
 // begin begins a pass, which holds the lock of all passes, and gives what the one

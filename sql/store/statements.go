@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
@@ -27,7 +29,7 @@ type later struct {
 // answer that is waited for is a round trip. So what it fails with, and what then
 // makes of it, comes later too.
 func (t *tx) later(ctx context.Context, then func(dialect.Outcome) error, query string, args ...any) error {
-	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args}, then})
+	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args, Asked: then != nil}, then})
 	if t.s.db.IsSQLite() { // which has no round trips
 		return t.flush(ctx)
 	}
@@ -50,20 +52,36 @@ func (t *tx) flush(ctx context.Context) error {
 	if len(t.pending) == 0 {
 		return nil
 	}
+	list, done := t.takePending()
+	outcomes, err := t.s.db.ExecTogether(ctx, t.x, list)
+	if err != nil {
+		return t.joinedError(len(list), err)
+	}
+	return settle(done, outcomes)
+}
+
+// takePending takes what waits.
+func (t *tx) takePending() ([]dialect.Statement, []later) {
 	list := make([]dialect.Statement, len(t.pending))
 	for i, p := range t.pending {
 		list[i] = p.Statement
 	}
 	done := t.pending
 	t.pending = nil
-	outcomes, err := t.s.db.ExecTogether(ctx, t.x, list)
-	if err != nil {
-		if t.trusts && len(list) > 1 && refuses(err) {
-			// A guard before it may have failed, and nobody tells.
-			return errors.Join(errOtherwise, err)
-		}
-		return err
+	return list, done
+}
+
+// joinedError is what it means that one of n statements failed.
+func (t *tx) joinedError(n int, err error) error {
+	if t.trusts && n > 1 && refuses(err) {
+		// A guard before it may have failed, and nobody tells.
+		return errors.Join(errOtherwise, err)
 	}
+	return err
+}
+
+// settle makes of the outcomes what is to be made of them.
+func settle(done []later, outcomes []dialect.Outcome) error {
 	for i, p := range done {
 		if p.then == nil {
 			continue
@@ -114,10 +132,10 @@ func (t *tx) run(ctx context.Context, query string, args []any) (dialect.Outcome
 
 // SelectContext reads all rows of a query into a slice, see sqlx.
 func (t *tx) SelectContext(ctx context.Context, into any, query string, args ...any) error {
-	if err := t.flush(ctx); err != nil {
-		return err
+	if len(t.pending) == 0 {
+		return t.x.SelectContext(ctx, into, query, args...)
 	}
-	return t.x.SelectContext(ctx, into, query, args...)
+	return sqlx.SelectContext(ctx, afterPending{t.x, t}, into, query, args...)
 }
 
 // GetContext reads the one row of a query, see sqlx.
@@ -130,8 +148,31 @@ func (t *tx) GetContext(ctx context.Context, into any, query string, args ...any
 
 // QueryContext implements queryer.
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := t.flush(ctx); err != nil {
+	if len(t.pending) == 0 {
+		return t.x.QueryContext(ctx, query, args...)
+	}
+	rows, err := afterPending{t.x, t}.QueryxContext(ctx, query, args...)
+	if err != nil {
 		return nil, err
 	}
-	return t.x.QueryContext(ctx, query, args...)
+	return rows.Rows, nil
+}
+
+// afterPending asks a query together with what waits.
+type afterPending struct {
+	*sqlx.Tx
+	t *tx
+}
+
+// QueryxContext implements sqlx.QueryerContext.
+func (a afterPending) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	list, done := a.t.takePending()
+	rows, outcomes, err := a.t.s.db.QueryAfter(ctx, a.Tx, list, query, args)
+	if err != nil {
+		return nil, a.t.joinedError(len(list)+1, err)
+	}
+	if err := settle(done, outcomes); err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return rows, nil
 }
