@@ -15,7 +15,7 @@ SOURCES  = $(shell git ls-files -co --exclude-standard '*.go' '*.sql' '*.html' '
 export AIRLOCK_HOME ?= $(CURDIR)/.airlock
 
 # The packages whose code runs in several goroutines at once: `make race`.
-RACE := ./executor ./executor/proc/... ./callbacks/... ./sql/store/... ./cmd/...
+RACE := ./executor ./dag/proc/... ./callbacks/... ./sql/store/... ./cmd/...
 
 .PHONY: help
 help: ## list the targets

@@ -124,7 +124,7 @@ func TestErrorTextInACommand(t *testing.T) {
 	dir := t.TempDir()
 	clock := dagtest.NewClock(noon)
 	m := newMemory(clock)
-	d := callbacks.New(callbacks.Options{Outbox: m, Clock: clock, Notifiers: []callbacks.Notifier{command.New()}})
+	d := callbacks.New(callbacks.Options{Outbox: m, Clock: clock, Notifiers: []callbacks.Notifier{command.New("")}})
 	id := m.put("transcode", -1, dag.EventFailure, dag.Callback{Name: "command", Args: map[string]any{
 		"cwd": dir, "command": `printf '%s ' {{ ti.task_id }} {{ exception }} > said; printf %s "$AIRLOCK_EXCEPTION" > exact`,
 	}})

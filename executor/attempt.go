@@ -14,10 +14,10 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/crashpoint"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/dag/render"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // attempt runs one claim to its end and decides what becomes of it. When the

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/executor/proc"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 // sweepEvery is the time between two looks for children of attempts that are

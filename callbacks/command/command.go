@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/airlock-dag/airlock/callbacks"
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 // limit is the longest that a command may run.
@@ -26,13 +26,24 @@ const (
 	exitNotFound    = 127
 )
 
+// grace is the time between SIGTERM and SIGKILL.
+const grace = 2 * time.Second
+
+// maxTail is how much of the output is kept, in bytes.
+const maxTail = 4 << 10
+
 // Notifier runs commands. Make it with New.
 type Notifier struct {
-	shell string
+	shell, installation string
 }
 
-// New makes the notifier. Commands run in /bin/sh.
-func New() *Notifier { return &Notifier{shell: "/bin/sh"} }
+// New makes the notifier. Commands run in /bin/sh. installation names the
+// installation on this machine: its commands carry it with their event, so that
+// what a killed process left behind of an event is found and ended before the
+// event is delivered again. Nothing is looked for when it is empty.
+func New(installation string) *Notifier {
+	return &Notifier{shell: "/bin/sh", installation: installation}
+}
 
 // Name implements callbacks.Notifier.
 func (*Notifier) Name() string { return "command" }
@@ -98,41 +109,76 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	cmd := exec.CommandContext(limited, n.shell, "-c", line)
-	cmd.Dir = cwd
-	cmd.Env = append(cmd.Environ(), environment(d, env)...)
-	cmd.Stdin = bytes.NewReader(append(bytes.Clone(d.Body), '\n'))
-	out := &tail{}
-	cmd.Stdout, cmd.Stderr = out, out
-	err = runGroup(cmd)
+	marker := n.marker(d.Event.ID)
+	if marker != "" {
+		switch ended, err := proc.Sweep(marker, grace); {
+		case err != nil: // it would run beside this one
+			return fmt.Errorf("an earlier delivery of this event still runs: %w", err)
+		case ended > 0:
+			d.Warn("ended what an earlier delivery of this event had left behind", "processes", ended)
+		}
+	}
+	out := proc.NewTail(maxTail)
+	res, err := proc.Run(limited, proc.Command{
+		Argv: []string{n.shell, "-c", line}, Dir: cwd, ExtraEnv: environment(d, env), Marker: marker, Grace: grace,
+		Stdin: bytes.NewReader(append(bytes.Clone(d.Body), '\n')), Stdout: out, Stderr: out,
+	})
 	switch {
-	case err == nil:
-		return nil
+	case err != nil:
+		return notStarted(err)
+	case res.Stopped == nil:
+		return verdict(res, out)
 	case ctx.Err() != nil:
 		return ctx.Err() // ended from outside
-	case limited.Err() != nil:
-		return &callbacks.Failure{Err: fmt.Errorf("the command did not end within %s%s", timeout, out.quote()), Down: true}
+	default:
+		return &callbacks.Failure{Err: fmt.Errorf("the command did not end within %s%s", timeout, quote(out)), Down: true}
 	}
-	return verdict(err, out)
 }
 
-// verdict says what the way in which a command ended means.
-func verdict(err error, out *tail) error {
+// marker is what the processes of an event's command carry in their environment.
+func (n *Notifier) marker(event int64) string {
+	if n.installation == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/event/%d", n.installation, event)
+}
+
+// notStarted says whether a command that could not be started may be later.
+func notStarted(err error) error {
 	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
 		if errors.Is(err, scarce) {
 			return fmt.Errorf("the command cannot be started now: %w", err)
 		}
 	}
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return callbacks.Permanent(fmt.Errorf("the command cannot be started: %w", err))
+	return callbacks.Permanent(fmt.Errorf("the command cannot be started: %w", err))
+}
+
+// verdict says what the way in which a command ended by itself means.
+func verdict(res proc.Result, out *proc.Tail) error {
+	end := fmt.Sprintf("exit status %d", res.ExitCode)
+	switch {
+	case res.ExitCode == 0:
+		return nil
+	case res.Signal != 0:
+		end = fmt.Sprintf("signal: %s", res.Signal)
+	case res.ExitCode < 0:
+		end = "an exit status that nobody knows"
 	}
-	f := &callbacks.Failure{Err: fmt.Errorf("the command ended with %s%s", exit.ProcessState, out.quote())}
-	switch exit.ExitCode() {
+	f := &callbacks.Failure{Err: fmt.Errorf("the command ended with %s%s", end, quote(out))}
+	switch res.ExitCode {
 	case exitDataErr, exitNotFound, exitNotRunnable:
 		f.Permanent = true
 	}
 	return f
+}
+
+// quote is the output for an error's text: ": ..." on one line, or nothing.
+func quote(out *proc.Tail) string {
+	text := strings.Join(strings.Fields(out.String()), " ")
+	if text == "" {
+		return ""
+	}
+	return ": " + dag.CutText(text, 512)
 }
 
 // environment is what a command learns from variables; the receiver's own come

@@ -36,7 +36,7 @@ func delivery(t *testing.T, args map[string]any) callbacks.Delivery {
 
 func notify(t *testing.T, args map[string]any) error {
 	t.Helper()
-	return command.New().Notify(t.Context(), delivery(t, args))
+	return command.New("").Notify(t.Context(), delivery(t, args))
 }
 
 func failure(t *testing.T, args map[string]any) *callbacks.Failure {
@@ -169,13 +169,13 @@ func TestStopsWithItsContext(t *testing.T) {
 		_, _ = os.ReadFile(pipe) // returns when the command has started
 		cancel()
 	}()
-	err := command.New().Notify(ctx, delivery(t, map[string]any{"command": "echo > started; sleep 600", "cwd": dir}))
+	err := command.New("").Notify(ctx, delivery(t, map[string]any{"command": "echo > started; sleep 600", "cwd": dir}))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestTemplatesSeeHarmlessErrors(t *testing.T) {
 	t.Parallel()
-	n := command.New()
+	n := command.New("")
 	c := n.TemplateContext(delivery(t, nil).Context)
 	require.Equal(t, "EXIT_CODE: it s over touch /x", c.Exception)
 	require.Equal(t, "two lines", c.ErrorMessage)

@@ -1,5 +1,5 @@
 // Package command is the notifier that runs a shell command, with the event in
 // its environment and as JSON on its standard input.
 //
-// It may import dag and callbacks.
+// It may import dag, dag/proc and callbacks.
 package command

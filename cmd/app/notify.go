@@ -33,10 +33,10 @@ func callbackSpecs() map[string]dag.OperatorSpec {
 }
 
 // notifiers are the receivers of callback events; log is where the log
-// callback writes.
-func notifiers(log *slog.Logger) []callbacks.Notifier {
+// callback writes, installation names this one on its machine.
+func notifiers(log *slog.Logger, installation string) []callbacks.Notifier {
 	return []callbacks.Notifier{
-		webhook.New(), command.New(), logcallback.New(log), slack.New(), pagerduty.New(), email.New(), sqlcallback.New(execute),
+		webhook.New(), command.New(installation), logcallback.New(log), slack.New(), pagerduty.New(), email.New(), sqlcallback.New(execute),
 	}
 }
 

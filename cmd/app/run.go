@@ -80,7 +80,7 @@ func (a *App) parts(o partOptions) parts {
 		worker:    executor.NewWorker(w),
 		scheduler: scheduler,
 		outbox: callbacks.New(callbacks.Options{
-			Outbox: outbox, Notifiers: notifiers(said), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
+			Outbox: outbox, Notifiers: notifiers(said, a.installation()), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
 			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
 			Lease: cfg.Callbacks.LeaseDuration, Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),

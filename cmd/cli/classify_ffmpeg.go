@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // classifyFFmpeg reads what ffmpeg wrote by the tables of its release, as the

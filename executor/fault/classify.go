@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/executor/proc"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 // Evidence is what is known of a failed attempt. Zero fields are not known.

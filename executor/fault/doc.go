@@ -5,6 +5,6 @@
 // operators, `airlock classify` and the documentation.
 //
 // It may import dag, executor/operator (for the causes of a cancelled attempt)
-// and executor/proc. It never sees sql: tables of SQL error numbers are given
+// and dag/proc. It never sees sql: tables of SQL error numbers are given
 // to it as Rules by those who own them.
 package fault

@@ -7,8 +7,8 @@ import (
 	"syscall"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/fault"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // Ending is all that is known of a finished ffmpeg or ffprobe.

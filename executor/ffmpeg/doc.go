@@ -8,5 +8,5 @@
 // this order: what we did to the process, the signal, stderr, the exit status,
 // the output itself.
 //
-// It imports dag, executor/fault, executor/proc and the standard library.
+// It imports dag, executor/fault, dag/proc and the standard library.
 package ffmpeg

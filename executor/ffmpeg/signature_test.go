@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // recording reads testdata/recordings/<version>/<name>.txt: what that release

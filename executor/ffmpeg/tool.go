@@ -9,7 +9,7 @@ import (
 	"os/exec"
 
 	"github.com/airlock-dag/airlock/dag"
-	"github.com/airlock-dag/airlock/executor/proc"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 // Tool is one installation: the two binaries and the version of the first.

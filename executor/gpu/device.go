@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/airlock-dag/airlock/executor/proc"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 // Kind is the family of a device.

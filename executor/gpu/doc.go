@@ -8,6 +8,6 @@
 // A slot belongs to a device's UUID (or a MIG UUID), never to an index: the
 // order of indexes is not fixed.
 //
-// It imports dag, executor/ffmpeg, executor/proc and the standard library. No
+// It imports dag, executor/ffmpeg, dag/proc and the standard library. No
 // part of it needs a GPU to build or to run.
 package gpu

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/bash"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 func run(t *testing.T, args map[string]any) (dag.Outcome, *operatortest.Fixture) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/operator/bash"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // TestAKilledWorkerLeavesNothingThatCannotBeFound kills a process that runs the

@@ -3,5 +3,5 @@
 // and nothing of it left when it returns. The bash and python operators are
 // built on it.
 //
-// It may import dag, executor/operator, executor/proc and executor/fault.
+// It may import dag, executor/operator, dag/proc and executor/fault.
 package command

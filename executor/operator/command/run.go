@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	"github.com/airlock-dag/airlock/executor/operator/python"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // fixture makes an attempt that calls f in a file with the given source.

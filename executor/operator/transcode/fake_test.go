@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/gpu"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	"github.com/airlock-dag/airlock/executor/operator/transcode"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // realVersion is what the real ffmpeg says of itself.

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
 	"github.com/airlock-dag/airlock/executor/operator/transcode"
-	"github.com/airlock-dag/airlock/executor/proc"
 )
 
 // workerEnv makes the test binary a worker that runs one attempt and ends.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/airlock-dag/airlock/executor/proc"
+	"github.com/airlock-dag/airlock/dag/proc"
 )
 
 var errStop = errors.New("the test stops it")

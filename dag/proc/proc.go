@@ -9,8 +9,8 @@ import (
 // DefaultGrace is the time between SIGTERM and SIGKILL.
 const DefaultGrace = 10 * time.Second
 
-// MarkerEnv is the environment variable that marks the children of one
-// attempt; see Sweep.
+// MarkerEnv is the environment variable that marks the children of one attempt,
+// or of one delivery of a callback; see Sweep.
 const MarkerEnv = "AIRLOCK_ATTEMPT"
 
 // Command is a child process to run.
