@@ -64,7 +64,7 @@ func statesPage() string {
 	for _, r := range dag.TransitionTable() {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", r.From, r.To, r.By, r.Why)
 	}
-	b.WriteString("\n`operator` is a person, with `airlock tasks clear` or in the web pages.\n")
+	b.WriteString("\n`operator` is a person, with `airlock tasks clear`.\n")
 	return b.String()
 }
 

@@ -98,4 +98,5 @@ func TestWorkersServeNothingUnlessTold(t *testing.T) {
 	stop()
 	require.NoError(t, <-done)
 	require.NotContains(t, log.String(), "/metrics")
+	require.Contains(t, log.String(), "worker=true queues=all concurrency=1")
 }

@@ -116,8 +116,8 @@ func (a *App) report(ctx context.Context, d *dag.DAG, runID string) (TestReport,
 func (r *TestReport) add(ti dag.TaskInstance, value json.RawMessage) {
 	switch ti.Operator {
 	case "probe", "transcode", "upload":
-		if ti.State == dag.StateRemoved || ti.MapIndex < 0 && ti.State == dag.StateSkipped {
-			return // an expansion of length 0
+		if ti.State == dag.StateRemoved || ti.State == dag.StateUpstreamFailed || ti.MapIndex < 0 && ti.State == dag.StateSkipped {
+			return // it never had a file: an expansion of length 0, say
 		}
 		if r.Media == nil {
 			r.Media = &MediaReport{}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ type parts struct {
 	worker    *executor.Worker
 	outbox    *callbacks.Dispatcher
 	cleaner   *executor.Cleaner
+	// What the worker takes: none for all queues.
+	queues      []string
+	concurrency int
 }
 
 type partOptions struct {
@@ -76,6 +81,7 @@ func (a *App) parts(o partOptions) parts {
 		w.Scheduler = scheduler
 	}
 	return parts{
+		queues: o.queues, concurrency: o.concurrency,
 		cleaner:   a.Cleaner(log),
 		worker:    executor.NewWorker(w),
 		scheduler: scheduler,
@@ -150,8 +156,11 @@ func (a *App) runAll(ctx context.Context, p parts, schedule, work bool) error {
 	if err != nil {
 		return err
 	}
-	a.o.Log.Info("airlock is up", "dags_folder", a.o.Config.DagsFolder, "database", a.o.Config.Database.String(),
-		"scheduler", schedule, "worker", work, "pid", os.Getpid())
+	up := []any{"dags_folder", a.o.Config.DagsFolder, "database", a.o.Config.Database.String(), "scheduler", schedule, "worker", work}
+	if work {
+		up = append(up, "queues", cmp.Or(strings.Join(p.queues, ","), "all"), "concurrency", p.concurrency)
+	}
+	a.o.Log.Info("airlock is up", append(up, "pid", os.Getpid())...)
 	var first sync.WaitGroup
 	if schedule {
 		first.Go(func() { a.catalog.Run(ctx) })

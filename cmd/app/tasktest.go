@@ -34,6 +34,7 @@ type TaskTestReport struct {
 	ErrorClass  dag.ErrorClass  `json:"error_class,omitempty"`
 	ErrorCode   string          `json:"error_code,omitempty"`
 	Message     string          `json:"error_message,omitempty"`
+	Hint        string          `json:"hint,omitempty"`
 	Args        map[string]any  `json:"args"`
 }
 
@@ -85,7 +86,7 @@ func (a *App) TestTask(ctx context.Context, r TaskTestRequest) (TaskTestReport, 
 		rep.Args = m
 	}
 	if e := ending.Outcome.Err; e != nil {
-		rep.ErrorClass, rep.ErrorCode, rep.Message = e.Class, e.Code, e.Message
+		rep.ErrorClass, rep.ErrorCode, rep.Message, rep.Hint = e.Class, e.Code, e.Message, e.Hint
 	}
 	return rep, nil
 }

@@ -147,3 +147,35 @@ func (s *session) stored(ctx context.Context, id string) (dag.DAGRow, error) {
 	}
 	return rows[0], nil
 }
+
+// tellUnread warns of DAGs, or of the one with an id, whose file is not what the
+// state database has: what runs a step as its DAG has it now would take the older
+// one. Nothing is said where the files are not here.
+func (s *session) tellUnread(ctx context.Context, id string) error {
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	files, err := s.load(cfg.DagsFolder, nil)
+	if err != nil {
+		return nil //nolint:nilerr // the folder need not be on this machine
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := st.DAGRows(ctx, dag.DAGFilter{})
+	if err != nil {
+		return err
+	}
+	known := make(map[string]string, len(rows))
+	for _, r := range rows {
+		known[r.DagID] = r.VersionHash
+	}
+	for _, d := range files.DAGs {
+		if had, ok := known[d.ID]; ok && had != d.Hash() && (id == "" || id == d.ID) {
+			fmt.Fprintf(s.env.Stderr, "airlock: warning: DAG %s: its file is not what the state database has, so its steps would run as they were: a scheduler reads changed files within a minute\n", d.ID)
+		}
+	}
+	return nil
+}

@@ -45,6 +45,9 @@ func (c dlqReplayCmd) Run(ctx context.Context, s *session) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.tellUnread(ctx, r.Filter.DagID); err != nil {
+		return err
+	}
 	desk := a.NewDesk(!c.NoProbe)
 	defer func() { err = errors.Join(err, desk.Close()) }()
 	if !c.Apply {

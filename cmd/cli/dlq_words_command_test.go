@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,4 +49,15 @@ func TestSetKeepsATextAText(t *testing.T) {
 	require.InDelta(t, 98, payload["skip_on_exit_code"], 0, "a key that is new takes JSON")
 	// A misspelt key would change nothing in the replay.
 	h.fails(cli.ExitUsage, []string{`no key "bash_comand"`, "did you mean bash_command?", "append_env, bash_command, cwd", "--file"}, "dlq", "edit", "1", "--set", "bash_comand=true")
+}
+
+func TestReplayWarnsOfAFileThatNobodyHasReadYet(t *testing.T) {
+	t.Parallel()
+	file := "d:\n  schedule: null\n  is_paused_upon_creation: false\n  tasks:\n    a: {operator: bash, bash_command: \"exit 65\"}\n"
+	h := newHouse(t, map[string]string{"dags/d.yml": file, "dags/e.yml": strings.Replace(file, "d:", "e:", 1)})
+	h.fails(cli.ExitFailed, nil, "dags", "test", "d")
+	require.NotContains(t, h.ok("dlq", "replay").stderr, "is not what the state database has")
+	h.write("dags/d.yml", strings.Replace(file, "65", "0", 1))
+	require.Contains(t, h.ok("dlq", "replay", "--dag", "d").stderr, "DAG d: its file is not what the state database has")
+	require.NotContains(t, h.ok("dlq", "replay", "--dag", "e").stderr, "its file is not")
 }

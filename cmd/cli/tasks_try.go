@@ -54,6 +54,7 @@ func (c tasksTestCmd) Run(ctx context.Context, s *session) error {
 		{"error_class", string(report.ErrorClass)},
 		{"error_code", report.ErrorCode},
 		{"error_message", report.Message},
+		{"hint", report.Hint},
 	}); err != nil {
 		return err
 	}

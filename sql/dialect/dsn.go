@@ -184,7 +184,7 @@ func Speaks(connType string) bool {
 func fromConnection(c dag.Connection) (target, error) {
 	op := "connection " + c.ID
 	fail := func(format string, args ...any) (target, error) {
-		return target{}, &dag.Error{Code: dag.ErrInvalid, Op: op, Hint: "change it with airlock connections add", Err: fmt.Errorf(format, args...)}
+		return target{}, &dag.Error{Code: dag.ErrInvalid, Op: op, Hint: "change it with `airlock connections set`", Err: fmt.Errorf(format, args...)}
 	}
 	switch strings.ToLower(c.Type) {
 	case "sqlite":

@@ -56,6 +56,9 @@ func (Operator) Spec() dag.OperatorSpec {
 		},
 		Ignored:  []string{"output_encoding", "output_processor"},
 		Validate: validate,
+		ValidateAt: func(args map[string]any, at dag.Place) []dag.Problem {
+			return operator.MissingFiles(args, "bash_command", at, isScript)
+		},
 	}
 }
 

@@ -44,7 +44,7 @@ func (Operator) Spec() dag.OperatorSpec {
 		}, python.Fields()...),
 		OneOf:    [][]string{{"branch", "choices", "python_callable", "python_callable_file"}},
 		Ignored:  python.IgnoredKeys(),
-		Validate: validate,
+		Validate: validate, ValidateAt: python.MissingFile,
 	}
 }
 

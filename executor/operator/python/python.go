@@ -31,7 +31,7 @@ func (Operator) Spec() dag.OperatorSpec {
 		Fields:   Fields(),
 		OneOf:    [][]string{{"python_callable", "python_callable_file"}},
 		Ignored:  IgnoredKeys(),
-		Validate: Validate,
+		Validate: Validate, ValidateAt: MissingFile,
 	}
 }
 
@@ -76,6 +76,11 @@ func Validate(args map[string]any) []dag.Problem {
 		Path: given, Severity: dag.SeverityError, Code: "missing-key",
 		Message: given + " needs " + missing + " beside it",
 	}}
+}
+
+// MissingFile warns of a file with the function that is not there.
+func MissingFile(args map[string]any, at dag.Place) []dag.Problem {
+	return operator.MissingFiles(args, "python_callable_file", at, nil)
 }
 
 // Run implements operator.Operator.

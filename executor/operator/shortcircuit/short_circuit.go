@@ -38,7 +38,7 @@ func (Operator) Spec() dag.OperatorSpec {
 		}, python.Fields()...),
 		OneOf:    [][]string{{"condition", "python_callable", "python_callable_file"}},
 		Ignored:  python.IgnoredKeys(),
-		Validate: python.Validate,
+		Validate: python.Validate, ValidateAt: python.MissingFile,
 	}
 }
 

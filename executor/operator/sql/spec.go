@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/sql/merge/sqltext"
 )
 
@@ -42,7 +43,7 @@ func (Operator) Spec() dag.OperatorSpec {
 		},
 		OneOf:    [][]string{{"conn_id", "mysql_conn_id", "sqlite_conn_id"}},
 		Ignored:  []string{"handler", "output_processor", "hook_params", "show_return_value_in_log", "requires_result_fetch"},
-		Validate: validate,
+		Validate: validate, ValidateAt: MissingFiles,
 	}
 }
 
@@ -108,6 +109,11 @@ func texts(v any) ([]string, error) {
 	default:
 		return nil, fmt.Errorf("sql: a text or a list of texts is needed, found %T", v)
 	}
+}
+
+// MissingFiles warns of .sql files that are not there.
+func MissingFiles(args map[string]any, at dag.Place) []dag.Problem {
+	return operator.MissingFiles(args, "sql", at, isFile)
 }
 
 // isFile tells whether a text is the path of a file and not a statement.

@@ -47,7 +47,7 @@ func (Operator) Spec() dag.OperatorSpec {
 			{Name: "fail_on_empty", Type: dag.FieldBool, Mappable: true, Default: false, Doc: "Fail when the query gives no row, instead of waiting."},
 		}, sensor.Fields()...),
 		Ignored:  []string{"hook_params"},
-		Validate: validate,
+		Validate: validate, ValidateAt: sqlop.MissingFiles,
 	}
 }
 
