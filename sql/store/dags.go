@@ -233,22 +233,6 @@ func samePlan(a, b *dag.PlannedRun) bool {
 	return same(0) && same(1) && same(2) && same(3)
 }
 
-// wakeDAG lets the scheduler look at the DAG's unfinished runs. Of one that is
-// paused only those that run are woken, which somebody may remember: the others,
-// of which a backfill may have very many, are passed over from now on.
-func (t *tx) wakeDAG(ctx context.Context, dagID string, paused bool) error {
-	states := "('queued', 'running')"
-	if paused {
-		states = "('running')"
-	}
-	var ids []int64
-	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN "+states+" ORDER BY id", dagID)
-	if err != nil {
-		return err
-	}
-	return t.wakeRuns(ctx, ids)
-}
-
 // wakeWaiting lets the scheduler look at runs of a DAG that may wait for room: its
 // new version may allow more at once. The DAG's row is locked. A run that a pass
 // holds is left to that: it will read the new limit when it gets the row.
@@ -337,47 +321,6 @@ func noDAG(dagID string) error {
 		Code: dag.ErrNotFound, Op: "DAG " + dagID, Hint: "airlock dags list shows those that are known",
 		Err: errors.New("there is none"),
 	}
-}
-
-// SetPaused implements Desk.
-func (s *Store) SetPaused(ctx context.Context, dagID string, paused bool) (changed bool, err error) {
-	err = s.write(ctx, "pause or unpause "+dagID, func(ctx context.Context, t *tx) error {
-		changed = false
-		for look, lock := range []string{"", s.db.ForUpdate()} {
-			var was []bool
-			if err := t.SelectContext(ctx, &was, "SELECT is_paused FROM dag WHERE dag_id = ?"+lock, dagID); err != nil {
-				return err
-			}
-			if len(was) == 0 {
-				return noDAG(dagID)
-			}
-			if was[0] == paused {
-				return nil
-			}
-			// Passes hold runs when they ask for the DAG of those that start or end: its
-			// runs come first here, too. Those that begin in between come after.
-			if look == 0 {
-				if err := t.wakeDAG(ctx, dagID, paused); err != nil {
-					return err
-				}
-			}
-		}
-		changed = true
-		return t.setPaused(ctx, dagID, paused)
-	})
-	return changed, err
-}
-
-func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
-	if _, err := t.exec(ctx, "UPDATE dag SET is_paused = ?, updated_at = ? WHERE dag_id = ?", boolInt(paused), t.at, dagID); err != nil {
-		return err
-	}
-	if paused {
-		if err := t.takeBackOf(ctx, []string{dagID}); err != nil {
-			return err
-		}
-	}
-	return t.wakeDAG(ctx, dagID, paused)
 }
 
 // SetImportErrors replaces all recorded problems of files.

@@ -1,0 +1,93 @@
+package store
+
+import "context"
+
+// SetPaused implements Desk.
+func (s *Store) SetPaused(ctx context.Context, dagID string, paused bool) (changed bool, err error) {
+	err = s.write(ctx, "pause or unpause "+dagID, func(ctx context.Context, t *tx) error {
+		changed = false
+		for look, lock := range []string{"", s.db.ForUpdate()} {
+			var was []bool
+			if err := t.SelectContext(ctx, &was, "SELECT is_paused FROM dag WHERE dag_id = ?"+lock, dagID); err != nil {
+				return err
+			}
+			if len(was) == 0 {
+				return noDAG(dagID)
+			}
+			if was[0] == paused {
+				return nil
+			}
+			// Passes hold runs when they ask for the DAG of those that start or end: its
+			// runs come first here, too. Those that begin in between come after.
+			if look == 0 {
+				if err := t.wakeDAG(ctx, dagID, paused); err != nil {
+					return err
+				}
+			}
+		}
+		changed = true
+		return t.setPaused(ctx, dagID, paused)
+	})
+	return changed, err
+}
+
+// setPaused pauses or unpauses a DAG, whose row is locked or will be.
+func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
+	if _, err := t.exec(ctx, "UPDATE dag SET is_paused = ?, updated_at = ? WHERE dag_id = ?", boolInt(paused), t.at, dagID); err != nil {
+		return err
+	}
+	if paused {
+		if err := t.takeBackOf(ctx, []string{dagID}); err != nil {
+			return err
+		}
+	}
+	if !t.s.db.IsSQLite() { // which has no second writer
+		t.switched = append(t.switched, switched{dagID, paused})
+	}
+	return t.wakeFree(ctx, dagID, paused)
+}
+
+// wakeDAG lets the scheduler look at the DAG's unfinished runs, and waits for
+// passes that hold some: the DAG's row must not be locked. Of one that is paused only those that run are woken, which somebody may remember: the others,
+// of which a backfill may have very many, are passed over from now on.
+func (t *tx) wakeDAG(ctx context.Context, dagID string, paused bool) error {
+	return t.wakeSome(ctx, dagID, paused, "")
+}
+
+// wakeFree wakes the same runs, but those that another pass holds: the DAG's row
+// is locked.
+func (t *tx) wakeFree(ctx context.Context, dagID string, paused bool) error {
+	return t.wakeSome(ctx, dagID, paused, t.s.db.SkipLocked())
+}
+
+func (t *tx) wakeSome(ctx context.Context, dagID string, paused bool, lock string) error {
+	states := "('queued', 'running')"
+	if paused {
+		states = "('running')"
+	}
+	var ids []int64
+	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN "+states+" ORDER BY id"+lock, dagID)
+	if err != nil {
+		return err
+	}
+	return t.wakeRuns(ctx, ids)
+}
+
+// switched is a DAG that a transaction paused or unpaused.
+type switched struct {
+	dagID  string
+	paused bool
+}
+
+// wakeSwitched wakes, after the transaction that paused or unpaused some DAGs, the
+// runs that passes held then: who remembers one has to see that it has changed. In
+// that transaction, which holds the DAGs' rows, it would be a deadlock with a pass
+// that has one of the runs and asks for its DAG.
+func (s *Store) wakeSwitched(ctx context.Context, dags []switched) {
+	for _, d := range dags {
+		err := s.write(ctx, "wake the runs of "+d.dagID, func(ctx context.Context, t *tx) error { return t.wakeDAG(ctx, d.dagID, d.paused) })
+		if err != nil {
+			s.log.WarnContext(ctx, "a DAG was paused or unpaused; runs that were being looked at may learn of it late", "dag_id", d.dagID, "error", err)
+		}
+	}
+}
