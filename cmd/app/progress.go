@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,20 +64,40 @@ func (d *display) line(format string, args ...any) {
 
 // logger is where log callbacks write while the display shows a run: one short
 // line each, above the bars.
-func (d *display) logger() *slog.Logger { return slog.New(shown{d}) }
+func (d *display) logger() *slog.Logger { return slog.New(shown{d: d, least: slog.LevelDebug}) }
+
+// missed is where the outbox writes meanwhile: what was not delivered is told, and
+// to whom, and why.
+func (d *display) missed() *slog.Logger { return slog.New(shown{d: d, least: slog.LevelWarn}) }
 
 // shown is a slog.Handler of the display. It says which task a line is about
 // and leaves out what the lines around it say already.
-type shown struct{ d *display }
+type shown struct {
+	d     *display
+	least slog.Level
+	attrs []slog.Attr
+}
 
-func (h shown) Enabled(context.Context, slog.Level) bool { return true }
-func (h shown) WithAttrs([]slog.Attr) slog.Handler       { return h }
-func (h shown) WithGroup(string) slog.Handler            { return h }
+func (h shown) Enabled(_ context.Context, level slog.Level) bool { return level >= h.least }
+func (h shown) WithGroup(string) slog.Handler                    { return h }
+
+func (h shown) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.attrs = append(slices.Clip(h.attrs), attrs...)
+	return h
+}
 
 func (h shown) Handle(_ context.Context, r slog.Record) error {
-	about := dag.TaskInstanceKey{MapIndex: -1}
-	r.Attrs(func(a slog.Attr) bool {
+	about, name, receiver, cause := dag.TaskInstanceKey{MapIndex: -1}, "", "", ""
+	look := func(a slog.Attr) bool {
 		switch a.Key {
+		case "subject": // dag/run, or dag/run/task
+			if parts := strings.SplitN(a.Value.String(), "/", 3); len(parts) == 3 {
+				name = parts[2]
+			}
+		case "receiver":
+			receiver = a.Value.String() + ": "
+		case "cause":
+			cause = ": " + firstLine(a.Value.String(), 300)
 		case "task_id":
 			about.TaskID = a.Value.String()
 		case "map_index":
@@ -84,8 +106,12 @@ func (h shown) Handle(_ context.Context, r slog.Record) error {
 			}
 		}
 		return true
-	})
-	h.d.line("%s: %s", cmp.Or(label(about), "run"), r.Message)
+	}
+	for _, a := range h.attrs {
+		look(a)
+	}
+	r.Attrs(look)
+	h.d.line("%s: %s%s%s", cmp.Or(label(about), name, "run"), receiver, r.Message, cause)
 	return nil
 }
 

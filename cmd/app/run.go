@@ -51,9 +51,9 @@ func (a *App) parts(o partOptions) parts {
 	if o.concurrency == 0 {
 		o.concurrency = cfg.Worker.Concurrency
 	}
-	log, said := a.o.Log, a.o.Log
+	log, said, missed := a.o.Log, a.o.Log, a.o.Log
 	if o.show != nil { // the display tells how attempts end; the log would say it twice
-		log, said = slog.New(slog.DiscardHandler), o.show.logger()
+		log, said, missed = slog.New(slog.DiscardHandler), o.show.logger(), o.show.missed()
 	}
 	w := executor.WorkerOptions{
 		Store: a.store, Settings: a.settings, Operators: a.o.Operators, Clock: a.o.Clock, Rand: a.o.Rand, Log: log,
@@ -86,7 +86,7 @@ func (a *App) parts(o partOptions) parts {
 		worker:    executor.NewWorker(w),
 		scheduler: scheduler,
 		outbox: callbacks.New(callbacks.Options{
-			Outbox: outbox, Notifiers: notifiers(said, a.installation()), Clock: a.o.Clock, Rand: a.o.Rand, Log: log, Owner: id,
+			Outbox: outbox, Notifiers: notifiers(said, a.installation()), Clock: a.o.Clock, Rand: a.o.Rand, Log: missed, Owner: id,
 			Settings: a.settings, OnEnd: a.observed.metrics.Delivered,
 			Lease: cfg.Callbacks.LeaseDuration, Poll: cfg.Callbacks.Interval, MaxAttempts: cfg.Callbacks.MaxAttempts, Wake: a.outboxWake,
 		}),

@@ -226,3 +226,22 @@ func TestRetrySchedule(t *testing.T) {
 	require.Contains(t, h.ok("tasks", "retry-schedule", "doomed", "after").stderr, "no retries")
 	h.fails(cli.ExitFailed, []string{"did you mean greet?"}, "tasks", "retry-schedule", "hello", "great")
 }
+
+func TestATestTellsOfCallbacksThatReachedNobody(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/d.yml": `
+d:
+  schedule: null
+  on_success_callback: {callback: slack, slack_conn_id: nope, text: x}
+  tasks:
+    a:
+      operator: bash
+      bash_command: "true"
+      on_success_callback: [{callback: webhook, url: "http://127.0.0.1:1/x"}, {callback: command, command: "true"}]
+`})
+	out := h.ok("dags", "test", "d")
+	said := out.stdout + out.stderr
+	require.Contains(t, said, "a: webhook: callback not delivered; it will be tried again: ")
+	require.Contains(t, said, "run: slack: callback given up; it is kept as dead: the connection \"nope\" does not exist")
+	require.NotContains(t, said, "command:", "what arrived is not told")
+}
