@@ -134,19 +134,28 @@ func (d *DB) RequireSkipLocked() error {
 	}
 }
 
-// Cluster tells whether the server is a node of a Galera cluster: transactions on
-// other nodes do not wait for its locks, and one of two that write a row is
-// undone at its COMMIT.
+// Cluster tells whether the server is one of several that all take writes: a node
+// of a Galera cluster, or a member of a MySQL group with more than one primary.
+// Transactions on the others do not wait for its locks, and one of two that write
+// a row is undone at its COMMIT.
 func (d *DB) Cluster(ctx context.Context) (bool, error) {
 	if d.kind == SQLite {
 		return false, nil
 	}
-	var status []struct {
-		Name  string `db:"Variable_name"`
-		Value string `db:"Value"`
+	for _, ask := range []struct{ text, single string }{
+		{"SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'", "0"},
+		{"SHOW GLOBAL VARIABLES LIKE 'group_replication_single_primary_mode'", "ON"},
+	} {
+		var found []struct {
+			Name  string `db:"Variable_name"`
+			Value string `db:"Value"`
+		}
+		if err := d.read.SelectContext(ctx, &found, ask.text); err != nil {
+			return false, fmt.Errorf("ask %s whether it is a cluster: %w", d.name, err)
+		}
+		if len(found) > 0 && found[0].Value != ask.single {
+			return true, nil
+		}
 	}
-	if err := d.read.SelectContext(ctx, &status, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"); err != nil {
-		return false, fmt.Errorf("ask %s whether it is a cluster: %w", d.name, err)
-	}
-	return len(status) > 0 && status[0].Value != "0", nil
+	return false, nil
 }
