@@ -14,6 +14,14 @@ func (g *Graph) indexReaders() {
 		place[task] = at
 	}
 	g.forward = true
+	for i, below := range g.down {
+		for _, other := range below {
+			g.forward = g.forward && place[i] < place[other]
+		}
+		if g.group[i] == "" {
+			g.readers[i].below = below
+		}
+	}
 	for i := range g.readers {
 		read := func(at []int, list func(r *readers) *[]int) {
 			for _, other := range at {
@@ -22,11 +30,18 @@ func (g *Graph) indexReaders() {
 				g.forward = g.forward && place[other] < place[i]
 			}
 		}
-		read(g.outer[i].up, func(r *readers) *[]int { return &r.below })
+		for _, other := range g.up[i] {
+			switch r := &g.readers[other]; {
+			case g.group[other] == "": // all that is below it stands outside
+			case g.sameGroup(i, other):
+				r.inner = append(r.inner, i)
+			default:
+				r.below = append(r.below, i)
+			}
+		}
 		read(g.outer[i].scopes, func(r *readers) *[]int { return &r.scopes })
 		read(g.outer[i].between, func(r *readers) *[]int { return &r.between })
 		inner := func(r *readers) *[]int { return &r.inner }
-		read(g.inner[i].up, inner)
 		read(g.inner[i].scopes, inner)
 		read(g.inner[i].between, inner)
 		values := func(r *readers) *[]int { return &r.values }

@@ -152,7 +152,8 @@ func activeTasks(d *dag.DAG, n int) *dag.DAG {
 // BenchmarkShapes runs single runs through an engine that is idle otherwise:
 // chains, which show how long the engine takes from the end of a task to the
 // start of the next, and wide runs, which show what many tasks of one run cost,
-// also where the usual limits make most of them wait.
+// also where the usual limits make most of them wait, or where they are the
+// instances of one mapped task, or stand in a hundred layers.
 func BenchmarkShapes(b *testing.B) {
 	for _, db := range databases() {
 		for _, shape := range []struct {
@@ -162,9 +163,8 @@ func BenchmarkShapes(b *testing.B) {
 		}{
 			{"chain=50", chain(50), 1 << 20}, {"chain=1000", chain(1000), 1 << 20}, {"fan-out=1000", diamond(1002), 1 << 20}, {"fan-out=10000", diamond(10_002), 1 << 20},
 			{"fan-out=10000/pool=128", diamond(10_002), 128}, {"fan-out=10000/max_active_tasks=16", activeTasks(diamond(10_002), 16), 128},
-			{"fan-out=50000", diamond(50_002), 1 << 20},
-			{"mapped=1000", mapped(1000), 1 << 20}, {"mapped=10000", mapped(10_000), 1 << 20}, {"mapped=50000", mapped(50_000), 1 << 20},
-			{"grid=3x333", grid(3, 333), 1 << 20}, {"grid=3x3333", grid(3, 3333), 1 << 20}, {"grid=100x100", grid(100, 100), 1 << 20},
+			{"fan-out=50000", diamond(50_002), 1 << 20}, {"mapped=1000", mapped(1000), 1 << 20}, {"mapped=10000", mapped(10_000), 1 << 20},
+			{"mapped=50000", mapped(50_000), 1 << 20}, {"grid=100x100", grid(100, 100), 1 << 20},
 		} {
 			b.Run(db+"/"+shape.name, func(b *testing.B) {
 				dsn := "sqlite:///" + filepath.Join(b.TempDir(), "state.db")
