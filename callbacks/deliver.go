@@ -42,7 +42,7 @@ func (d *Dispatcher) delivered(ctx context.Context, e dag.Event) {
 	log := d.o.Log.With(eventAttrs(e)...)
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	if err := d.o.Outbox.EventDelivered(ctx, e.ID, d.o.Clock.Now()); err != nil {
+	if err := d.o.Outbox.EventDelivered(ctx, e.ID); err != nil {
 		log.ErrorContext(ctx, "a callback was delivered and that cannot be recorded; it will be delivered again", "error", err)
 		return
 	}

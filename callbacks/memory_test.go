@@ -46,6 +46,9 @@ func newMemory(clock dag.Clock) *memory {
 	return &memory{clock: clock, rows: map[int64]*stored{}, changed: make(chan struct{}, 1000)}
 }
 
+// now is the outbox's own clock.
+func (m *memory) now() time.Time { return m.clock.Now() }
+
 // put stores an event; context is filled in.
 func (m *memory) put(task string, index int, kind dag.EventKind, c dag.Callback) int64 {
 	m.mu.Lock()
@@ -57,7 +60,7 @@ func (m *memory) put(task string, index int, kind dag.EventKind, c dag.Callback)
 	if err != nil {
 		panic(err)
 	}
-	m.rows[id] = &stored{status: dag.DeliveryPending, next: m.clock.Now(), event: dag.Event{
+	m.rows[id] = &stored{status: dag.DeliveryPending, next: m.now(), event: dag.Event{
 		ID: id, DedupKey: ec.DedupKey, TaskInstanceKey: key, Kind: kind, Callback: c, Context: raw, CreatedAt: noon,
 	}}
 	return id
@@ -71,7 +74,7 @@ func (m *memory) ClaimEvents(_ context.Context, _ string, n int, lease time.Dura
 		return nil, err
 	}
 	m.commits++
-	now := m.clock.Now()
+	now := m.now()
 	var ids []int64
 	for id, r := range m.rows {
 		if r.status == dag.DeliveryPending && !r.next.After(now) {
@@ -82,12 +85,14 @@ func (m *memory) ClaimEvents(_ context.Context, _ string, n int, lease time.Dura
 	var out []dag.Event
 	for _, id := range ids[:min(n, len(ids))] {
 		m.rows[id].next = now.Add(lease)
-		out = append(out, m.rows[id].event)
+		e := m.rows[id].event
+		e.Age = now.Sub(e.CreatedAt)
+		out = append(out, e)
 	}
 	return out, nil
 }
 
-func (m *memory) EventDelivered(_ context.Context, id int64, _ time.Time) error {
+func (m *memory) EventDelivered(_ context.Context, id int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.markErr; err != nil {
@@ -112,10 +117,10 @@ func (m *memory) EventsMissed(_ context.Context, missed []dag.MissedDelivery) er
 			r.event.Attempts++
 		}
 		r.cause = miss.Cause
-		if miss.Next == nil {
+		if miss.Wait == nil {
 			r.status = dag.DeliveryDead
 		} else {
-			r.next = *miss.Next
+			r.next = m.now().Add(*miss.Wait)
 		}
 		m.tell()
 	}
@@ -127,7 +132,7 @@ func (m *memory) RenewEvents(_ context.Context, _ string, ids []int64, lease tim
 	defer m.mu.Unlock()
 	for _, id := range ids {
 		if m.rows[id].status == dag.DeliveryPending {
-			m.rows[id].next = m.clock.Now().Add(lease)
+			m.rows[id].next = m.now().Add(lease)
 			held = append(held, id)
 		}
 	}

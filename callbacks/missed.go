@@ -20,20 +20,28 @@ func (d *Dispatcher) missed(ctx context.Context, c claimed, f *Failure) (result,
 	log := d.o.Log.With(eventAttrs(c.event)...).With("attempt", attempt, "cause", cause)
 	m := dag.MissedDelivery{EventID: c.event.ID, Cause: cause}
 	outcome := "dead"
-	switch now := d.o.Clock.Now(); {
-	case f.Throttled && !f.Permanent && now.Sub(c.event.CreatedAt) < maxThrottled:
-		at := now.Add(nextDelay(1, f.RetryAfter, d.o.Rand))
-		m.Next, m.PutOff, outcome = &at, true, "put_off"
-		log.DebugContext(ctx, "callback put off: the receiver takes no more for now", "next", at)
+	// The outbox says how old an event is and when it is due: the clock of this
+	// machine may be off, and counts only what passes here.
+	now, wait := d.o.Clock.Now(), time.Duration(0)
+	switch {
+	case f.Throttled && !f.Permanent && c.event.Age+now.Sub(c.at) < maxThrottled:
+		wait = nextDelay(1, f.RetryAfter, d.o.Rand)
+		m.Wait, m.PutOff, outcome = &wait, true, "put_off"
+		log.DebugContext(ctx, "callback put off: the receiver takes no more for now", "next", now.Add(wait))
 	case f.Permanent || attempt >= d.o.MaxAttempts:
 		log.ErrorContext(ctx, "callback given up; it is kept as dead")
 	default:
-		at := now.Add(nextDelay(attempt, f.RetryAfter, d.o.Rand))
-		m.Next, outcome = &at, "retried"
-		log.WarnContext(ctx, "callback not delivered; it will be tried again", "next", at)
+		wait = nextDelay(attempt, f.RetryAfter, d.o.Rand)
+		m.Wait, outcome = &wait, "retried"
+		log.WarnContext(ctx, "callback not delivered; it will be tried again", "next", now.Add(wait))
 	}
 	d.o.OnEnd(c.event.Callback.Name, outcome)
-	return result{claimed: c, err: f, next: m.Next}, m
+	r := result{claimed: c, err: f}
+	if m.Wait != nil {
+		next := now.Add(wait)
+		r.next = &next
+	}
+	return r, m
 }
 
 // spared is an event that is not tried because its receiver is away, or takes no

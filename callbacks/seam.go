@@ -21,7 +21,7 @@ type Outbox interface {
 	// owner still holds.
 	RenewEvents(ctx context.Context, owner string, ids []int64, lease time.Duration) (held []int64, err error)
 	// EventDelivered records that the receiver has the event.
-	EventDelivered(ctx context.Context, id int64, at time.Time) error
+	EventDelivered(ctx context.Context, id int64) error
 	// EventsMissed records deliveries that failed, or were not tried, in one step.
 	EventsMissed(ctx context.Context, missed []dag.MissedDelivery) error
 }

@@ -38,6 +38,8 @@ type Event struct {
 	// EventContext.
 	Context   json.RawMessage `json:"context"`
 	CreatedAt time.Time       `json:"created_at"`
+	// Age is how old the event was when it was claimed, by the outbox's clock.
+	Age time.Duration `json:"-"`
 	// Attempts counts deliveries tried so far.
 	Attempts int `json:"attempts"`
 }
@@ -47,8 +49,9 @@ type MissedDelivery struct {
 	EventID int64
 	// Cause is why, in words for a person.
 	Cause string
-	// Next is when the event is due again; nil gives it up: it is kept as dead.
-	Next *time.Time
+	// Wait is how long from now, by the outbox's clock, until the event is due
+	// again; nil gives it up: it is kept as dead.
+	Wait *time.Duration
 	// PutOff says that the receiver takes no more for now: that spends no attempt.
 	PutOff bool
 }

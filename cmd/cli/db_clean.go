@@ -35,11 +35,19 @@ func (c dbCleanCmd) Run(ctx context.Context, s *session) error {
 			return wrong("read --only", "use runs, attempts, events, effects, desk, logs", "%q is not known", kind)
 		}
 	}
-	before, err := s.since(c.Before)
+	st, err := s.store(ctx)
 	if err != nil {
 		return err
 	}
-	if before == nil || before.After(s.env.Clock.Now()) {
+	now, err := st.Now(ctx) // this machine's clock may be off, and history would go that is young
+	if err != nil {
+		return err
+	}
+	before, err := s.before(now, c.Before)
+	if err != nil {
+		return err
+	}
+	if before == nil || before.After(now) {
 		return wrong("clean", "give a date in the past", "--before is %s", c.Before)
 	}
 	would, err := c.clean(ctx, s, *before, true)

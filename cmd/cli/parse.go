@@ -59,13 +59,18 @@ func (s *session) date(text string) (*time.Time, error) {
 
 // since is a date, or a length of time before now ("24h"); nil for an empty text.
 func (s *session) since(text string) (*time.Time, error) {
+	return s.before(s.env.Clock.Now(), text)
+}
+
+// before is a date, or a length of time before an instant; nil for an empty text.
+func (s *session) before(now time.Time, text string) (*time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
-		at := s.env.Clock.Now().Add(-ago)
+		at := now.Add(-ago)
 		return &at, nil
 	}
 	if days, found := strings.CutSuffix(text, "d"); found {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			at := s.env.Clock.Now().AddDate(0, 0, -n)
+			at := now.AddDate(0, 0, -n)
 			return &at, nil
 		}
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // EventDelivered records that a receiver has taken an event.
-func (s *Store) EventDelivered(ctx context.Context, id int64, at time.Time) error {
+func (s *Store) EventDelivered(ctx context.Context, id int64) error {
 	return s.write(ctx, "record a delivery", func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, `UPDATE callback_event SET status = 'delivered', delivered_at = ?, attempts = attempts + 1, last_error = ''
- WHERE id = ? AND status = 'pending'`, dialect.Stamp(at), id)
+ WHERE id = ? AND status = 'pending'`, t.at, id)
 		return err
 	})
 }
@@ -35,7 +35,7 @@ func (s *Store) EventsMissed(ctx context.Context, missed []dag.MissedDelivery) e
 	groups := map[kind][]dag.MissedDelivery{}
 	var kinds []kind // in the order in which they come
 	for _, m := range missed {
-		k := kind{dag.CutText(m.Cause, dag.MaxErrorMessage), m.Next == nil, m.PutOff}
+		k := kind{dag.CutText(m.Cause, dag.MaxErrorMessage), m.Wait == nil, m.PutOff}
 		if len(groups[k]) == 0 {
 			kinds = append(kinds, k)
 		}
@@ -55,7 +55,7 @@ func (s *Store) EventsMissed(ctx context.Context, missed []dag.MissedDelivery) e
 				at = 1
 			}
 			for part := range slices.Chunk(groups[k], at) {
-				due, ids, args := dueOf(part, t.at)
+				due, ids, args := dueOf(part, t.now)
 				if _, err := t.exec(ctx, "UPDATE callback_event SET status = ?, owner = '', attempts = attempts + ?, last_error = ?, next_attempt_at = "+due+
 					" WHERE id IN ("+ids+") AND status = 'pending'", append([]any{string(status), counts, k.cause}, args...)...); err != nil {
 					return err
@@ -68,12 +68,12 @@ func (s *Store) EventsMissed(ctx context.Context, missed []dag.MissedDelivery) e
 
 // dueOf is the expression for when each event is due again (an event that is given
 // up: now), the list of their ids, and the arguments of both.
-func dueOf(missed []dag.MissedDelivery, now string) (due, ids string, args []any) {
+func dueOf(missed []dag.MissedDelivery, now time.Time) (due, ids string, args []any) {
 	at := func(m dag.MissedDelivery) string {
-		if m.Next == nil {
-			return now
+		if m.Wait == nil {
+			return dialect.Stamp(now)
 		}
-		return dialect.Stamp(*m.Next)
+		return dialect.Stamp(now.Add(*m.Wait))
 	}
 	if len(missed) == 1 {
 		return "?", "?", []any{at(missed[0]), missed[0].EventID}

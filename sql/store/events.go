@@ -140,7 +140,7 @@ func (s *Store) claimEvents(ctx context.Context, owner string, n int, lease time
 			ids = append(ids, r.ID)
 			e := dag.Event{
 				ID: r.ID, DedupKey: r.DedupKey, TaskInstanceKey: r.TaskInstanceKey, TryNumber: r.TryNumber, Kind: dag.EventKind(r.Kind),
-				Context: json.RawMessage(r.Context), CreatedAt: r.CreatedAt.Time, Attempts: r.Attempts,
+				Context: json.RawMessage(r.Context), CreatedAt: r.CreatedAt.Time, Age: t.now.Sub(r.CreatedAt.Time), Attempts: r.Attempts,
 			}
 			if err := json.Unmarshal([]byte(r.Callback), &e.Callback); err != nil {
 				return fmt.Errorf("event %d: its callback: %w", r.ID, err)

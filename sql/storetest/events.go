@@ -53,8 +53,8 @@ func testEvents(t *testing.T, b *bundle) {
 	require.Empty(t, keys("three", 10))
 	require.Empty(t, keys("three", 0))
 
-	require.NoError(t, b.s.EventDelivered(ctx, got[0].ID, b.clock.Now()))
-	require.NoError(t, b.missed(got[1].ID, "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	require.NoError(t, b.s.EventDelivered(ctx, got[0].ID))
+	require.NoError(t, b.missed(got[1].ID, "HTTP 503", ptr(10*time.Second)))
 	b.clock.Advance(11 * time.Second)
 	again, err := b.s.ClaimEvents(ctx, "one", 10, time.Minute)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func testEvents(t *testing.T, b *bundle) {
 	require.Equal(t, 1, again[0].Attempts)
 	require.NoError(t, b.missed(again[0].ID, "HTTP 400", nil))
 	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead' AND last_error = 'HTTP 400' AND attempts = 2"))
-	require.NoError(t, b.s.EventDelivered(ctx, again[0].ID, b.clock.Now()), "too late, and no error")
+	require.NoError(t, b.s.EventDelivered(ctx, again[0].ID), "too late, and no error")
 	require.Equal(t, 1, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'dead'"))
 
 	b.clock.Advance(time.Minute) // the other dispatcher died with its four
@@ -71,8 +71,8 @@ func testEvents(t *testing.T, b *bundle) {
 }
 
 // missed records one failed delivery.
-func (b *bundle) missed(id int64, cause string, next *time.Time) error {
-	return b.s.EventsMissed(b.t.Context(), []dag.MissedDelivery{{EventID: id, Cause: cause, Next: next}})
+func (b *bundle) missed(id int64, cause string, wait *time.Duration) error {
+	return b.s.EventsMissed(b.t.Context(), []dag.MissedDelivery{{EventID: id, Cause: cause, Wait: wait}})
 }
 
 // testMissedDeliveries: what did not work is recorded together, each event with an
@@ -91,10 +91,10 @@ func testMissedDeliveries(t *testing.T, b *bundle) {
 	got, err := b.s.ClaimEvents(ctx, "one", n, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, got, n)
-	require.NoError(t, b.s.EventDelivered(ctx, got[7].ID, b.clock.Now()))
+	require.NoError(t, b.s.EventDelivered(ctx, got[7].ID))
 	missed := make([]dag.MissedDelivery, n)
 	for i, e := range got { // of ten events one is dead, one put off, and the others fail; each is due at a second of its own
-		missed[n-1-i] = dag.MissedDelivery{EventID: e.ID, Cause: "away", Next: ptr(b.clock.Now().Add(time.Duration(i) * time.Second)), PutOff: i%10 == 1}
+		missed[n-1-i] = dag.MissedDelivery{EventID: e.ID, Cause: "away", Wait: ptr(time.Duration(i) * time.Second), PutOff: i%10 == 1}
 		if i%10 == 0 {
 			missed[n-1-i] = dag.MissedDelivery{EventID: e.ID, Cause: "gone"}
 		}
@@ -147,11 +147,11 @@ func testEventOrder(t *testing.T, b *bundle) {
 	require.Equal(t, []string{"a1"}, keys)
 	keys, second := take("two", 10)
 	require.Equal(t, []string{"b1"}, keys, "a2 and a3 wait for a1")
-	require.NoError(t, b.s.EventDelivered(ctx, second[0], b.clock.Now()))
+	require.NoError(t, b.s.EventDelivered(ctx, second[0]))
 	b.clock.Advance(time.Second)
 	keys, _ = take("two", 10)
 	require.Empty(t, keys)
-	require.NoError(t, b.missed(first[0], "HTTP 503", ptr(b.clock.Now().Add(10*time.Second))))
+	require.NoError(t, b.missed(first[0], "HTTP 503", ptr(10*time.Second)))
 	b.clock.Advance(time.Second)
 	keys, _ = take("two", 10)
 	require.Empty(t, keys, "a1 waits for its next try")
@@ -165,7 +165,7 @@ func testEventOrder(t *testing.T, b *bundle) {
 	require.Equal(t, []string{"a1", "a2", "a3"}, keys)
 	require.Equal(t, first[0], all[0])
 	for _, id := range all {
-		require.NoError(t, b.s.EventDelivered(ctx, id, b.clock.Now()))
+		require.NoError(t, b.s.EventDelivered(ctx, id))
 	}
 	require.Equal(t, 4, b.count("SELECT COUNT(*) FROM callback_event WHERE status = 'delivered'"))
 }
@@ -227,7 +227,7 @@ func testEventLease(t *testing.T, b *bundle) {
 	b.clock.Advance(20 * time.Second)
 	require.Len(t, claim("two"), 1, "its owner died: the lease ended")
 
-	require.NoError(t, b.s.EventsMissed(ctx, []dag.MissedDelivery{{EventID: id, Cause: "429", Next: ptr(b.clock.Now().Add(time.Second)), PutOff: true}}))
+	require.NoError(t, b.s.EventsMissed(ctx, []dag.MissedDelivery{{EventID: id, Cause: "429", Wait: ptr(time.Second), PutOff: true}}))
 	require.Empty(t, claim("one"))
 	b.clock.Advance(time.Second)
 	again := claim("one")

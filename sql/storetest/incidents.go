@@ -55,7 +55,7 @@ func testIncidents(t *testing.T, b *bundle) {
 			if e.Kind == dag.EventSuccess {
 				out = append(out, e)
 			}
-			require.NoError(t, b.s.EventDelivered(ctx, e.ID, b.clock.Now()))
+			require.NoError(t, b.s.EventDelivered(ctx, e.ID))
 		}
 		return out
 	}
