@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/dag/load"
@@ -110,9 +111,13 @@ func (s *session) dag(ctx context.Context, id string) (*dag.DAG, found, error) {
 func (s *session) runnable(ctx context.Context, op, id string) (dag.DAGRow, error) {
 	row, err := s.stored(ctx, id)
 	if err == nil && row.IsStale {
+		hint := "`airlock dags validate` shows what is wrong"
+		if strings.Contains(row.StaleReason, "is gone") {
+			hint = "put the DAG's file back; `airlock dags list` shows the DAGs that there are"
+		}
 		err = &dag.Error{
 			Code: dag.ErrConflict, Op: op + " " + id, Err: errors.New(cmp.Or(row.StaleReason, "its file is gone or broken")),
-			Hint: "`airlock dags validate` shows what is wrong",
+			Hint: hint,
 		}
 	}
 	return row, err

@@ -38,7 +38,7 @@ func TestHistoryIsToldAndCleaned(t *testing.T) {
 	events := column(told, "event")
 	require.Subset(t, events, []any{"scheduled", "queued", "started", "up_for_retry", "failed", "sealed"})
 	require.Equal(t, map[any]int{float64(0): 1, float64(1): 2, float64(2): 2}, tries) // the letter; two entries for each of two tries
-	h.fails(cli.ExitFailed, []string{"no such task instance", "tasks states-for-dag-run"}, "tasks", "history", "history", "2026-02-01", "nobody")
+	h.fails(cli.ExitFailed, []string{"nobody", "tasks list"}, "tasks", "history", "history", "2026-02-01", "nobody")
 
 	h.fails(cli.ExitUsage, []string{"--only", "runs, attempts"}, "db", "clean", "--before", "1d", "--only", "letters")
 	h.fails(cli.ExitUsage, []string{"in the past"}, "db", "clean", "--before", "2999-01-01")
@@ -78,4 +78,15 @@ func TestHistoryIsToldAndCleaned(t *testing.T) {
 	h.fails(cli.ExitUsage, []string{"add --yes"}, "db", "reset")
 	require.Contains(t, h.ok("db", "reset", "--yes").stdout, "is empty")
 	require.Contains(t, h.ok("dlq", "list").stdout, "none")
+}
+
+func TestLogsAndHistoryOfAMappedTaskNeedTheIndex(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, map[string]string{"dags/d.yml": "d:\n  schedule: null\n  tasks:\n    m: {operator: bash, expand: {bash_command: [\"echo 1\", \"echo 2\"]}}\n    one: {operator: bash, bash_command: \"true\"}\n"})
+	h.ok("dags", "test", "d", "2026-02-01")
+	for _, command := range []string{"logs", "history"} {
+		h.fails(cli.ExitUsage, []string{"m is mapped and has 2 instances", "give --map-index 0 to 1"}, "tasks", command, "d", "2026-02-01", "m")
+		h.fails(cli.ExitUsage, []string{"one is not mapped", "leave --map-index out"}, "tasks", command, "d", "2026-02-01", "one", "--map-index", "3")
+		h.ok("tasks", command, "d", "2026-02-01", "m", "--map-index", "1")
+	}
 }

@@ -209,32 +209,43 @@ func (c tasksLogsCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	st, err := s.store(ctx)
-	if err != nil {
-		return err
-	}
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
-	instances, err := st.Instances(ctx, dag.InstanceFilter{DagID: c.DagID, RunID: run.RunID, TaskID: c.TaskID, Limit: -1})
+	instance, err := s.instance(ctx, "find the log", run, c.TaskID, c.MapIndex)
 	if err != nil {
 		return err
 	}
-	if len(instances) == 0 {
-		_, _, err := s.task(ctx, c.DagID, c.TaskID)
-		if err == nil {
-			err = notFound("task", c.TaskID, nil, "the run has no such task")
-		}
-		return err
+	return s.printLog(ctx, cfg.Logging.Folder, instance, c.Try)
+}
+
+// instance finds one task instance of a run; of a mapped task it needs the index.
+func (s *session) instance(ctx context.Context, op string, run dag.Run, taskID string, mapIndex int) (dag.TaskInstance, error) {
+	st, err := s.store(ctx)
+	if err != nil {
+		return dag.TaskInstance{}, err
+	}
+	instances, err := st.Instances(ctx, dag.InstanceFilter{DagID: run.DagID, RunID: run.RunID, TaskID: taskID, Limit: -1})
+	if err != nil {
+		return dag.TaskInstance{}, err
 	}
 	for _, instance := range instances {
-		if instance.MapIndex == c.MapIndex {
-			return s.printLog(ctx, cfg.Logging.Folder, instance, c.Try)
+		if instance.MapIndex == mapIndex {
+			return instance, nil
 		}
 	}
-	return wrong("find the log", fmt.Sprintf("give --map-index 0 to %d", len(instances)-1),
-		"%s is mapped and has %s", c.TaskID, count(len(instances), "instance"))
+	switch {
+	case len(instances) == 0:
+		if _, _, err = s.task(ctx, run.DagID, taskID); err == nil {
+			err = notFound("task", taskID, nil, "the run has no such task")
+		}
+	case instances[0].MapIndex < 0:
+		err = wrong(op, "leave --map-index out", "%s is not mapped", taskID)
+	default:
+		err = wrong(op, fmt.Sprintf("give --map-index 0 to %d", len(instances)-1), "%s is mapped and has %s", taskID, count(len(instances), "instance"))
+	}
+	return dag.TaskInstance{}, err
 }
 
 // printLog copies the log of a try; 0 is the last.

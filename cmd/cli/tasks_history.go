@@ -24,6 +24,9 @@ func (c tasksHistoryCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.instance(ctx, "tell the history", run, c.TaskID, c.MapIndex); err != nil {
+		return err
+	}
 	entries, err := st.History(ctx, dag.TaskInstanceKey{DagID: c.DagID, RunID: run.RunID, TaskID: c.TaskID, MapIndex: c.MapIndex})
 	if err != nil {
 		return err
