@@ -267,7 +267,7 @@ func (t *tx) decideRun(r *passRun, decide Decide) []candidate {
 	if r.wait || r.err != nil {
 		return nil
 	}
-	if r.kept == nil && len(r.held) >= keepsFrom {
+	if r.kept == nil && len(r.held) >= keepsFrom && t.s.follows.Load() {
 		r.kept = &dag.Kept{}
 	}
 	snapshot := dag.RunSnapshot{Run: r.run, Instances: r.held, Past: r.past, Kept: r.kept}
