@@ -53,6 +53,44 @@ type spared struct {
 	throttled bool
 }
 
+// maxReach is how many events may be held while all that comes is for receivers
+// that are away: it costs two commits to let so many fail.
+const maxReach = 256
+
+// spareAway lets the events fail, all at once and without a place, whose receiver
+// is away. The last delivery of an event is always a real one.
+func (s *session) spareAway(now time.Time) {
+	var away []spared
+	for _, key := range s.order {
+		if s.ctx.Err() != nil {
+			return
+		}
+		l, r := s.lanes[key], s.receivers[key.receiver]
+		if r == nil || !now.Before(r.downUntil) || l.busy || len(l.queue) == 0 || l.queue[0].event.Attempts+1 >= s.d.o.MaxAttempts || l.waits(l.queue[0], now) {
+			continue
+		}
+		e := spared{claimed: s.take(l), wait: r.downUntil.Sub(now), cause: r.cause, throttled: r.throttled}
+		if r.throttled {
+			e.wait += time.Duration(r.spared) * sparedStep
+			r.spared++
+		}
+		away = append(away, e)
+	}
+	// Where nothing else comes than what is spared, more is taken at a time.
+	switch {
+	case s.came == 0:
+	case s.came == s.asked && len(away) >= s.came:
+		s.reach = min(2*s.reach, maxReach)
+	default:
+		s.reach = 4 * s.d.o.Concurrency
+	}
+	s.came = 0
+	if len(away) > 0 {
+		s.sparing += len(away)
+		go s.spare(away)
+	}
+}
+
 // spare records deliveries that are not tried, and reports each.
 func (s *session) spare(events []spared) {
 	results, missed := make([]result, len(events)), make([]dag.MissedDelivery, len(events))
