@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
 )
 
 // Facts are what a gate may ask about a letter besides what stands in the case.
@@ -107,8 +108,13 @@ func payloadHash(c *dag.ReplayCase, _ Facts) (*Verdict, error) {
 	return verdict(dag.DecisionRejected, "rejected: payload tampered"), nil
 }
 
-// duplicate drops letters whose effect is done already.
-func duplicate(_ *dag.ReplayCase, f Facts) (*Verdict, error) {
+// duplicate drops letters whose effect is done already. One that failed because
+// its key stands for another effect is no duplicate: its own was never done, and
+// the step may have another key since.
+func duplicate(c *dag.ReplayCase, f Facts) (*Verdict, error) {
+	if c.Letter.ErrorCode == fault.CodeEffectKeyReused {
+		return nil, nil
+	}
 	if where := f.EffectDone(); where != "" {
 		return verdict(dag.DecisionDropDuplicate, "the effect is done: %s", where), nil
 	}

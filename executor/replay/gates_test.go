@@ -76,6 +76,7 @@ func TestGates(t *testing.T) {
 		"other spelling":   {func(c *dag.ReplayCase) { c.Letter.Payload = json.RawMessage(` {"n": 3, "codec": "h264"}`) }, known{}, dag.DecisionReplayed, ""},
 		"done":             {nil, known{done: "in the ledger"}, dag.DecisionDropDuplicate, "in the ledger"},
 		"done and poison":  {func(c *dag.ReplayCase) { c.Returns = 9 }, known{done: "there"}, dag.DecisionDropDuplicate, "there"},
+		"key of another":   {func(c *dag.ReplayCase) { c.Letter.ErrorCode = "EFFECT_KEY_REUSED" }, known{done: "there"}, dag.DecisionReplayed, ""},
 		"three returns":    {func(c *dag.ReplayCase) { c.Returns = 3 }, known{}, dag.DecisionReplayed, ""},
 		"four returns":     {func(c *dag.ReplayCase) { c.Returns = 4 }, known{missing: "x"}, dag.DecisionQuarantine, "came back 4 times"},
 		"poison input":     {nil, known{poison: "it failed 5 times"}, dag.DecisionQuarantine, "it failed 5 times"},
