@@ -123,6 +123,11 @@ func (n *Notifier) Notify(ctx context.Context, d callbacks.Delivery) error {
 		Argv: []string{n.shell, "-c", line}, Dir: cwd, ExtraEnv: environment(d, env), Marker: marker, Grace: grace,
 		Stdin: bytes.NewReader(append(bytes.Clone(d.Body), '\n')), Stdout: out, Stderr: out,
 	})
+	if marker != "" && err == nil { // what left the group, too
+		if _, left := proc.Sweep(marker, grace); left != nil {
+			d.Warn("something that the command started does not end", "error", left)
+		}
+	}
 	switch {
 	case err != nil:
 		return notStarted(err)

@@ -67,5 +67,11 @@ for f in child session shell; do mv $f.new $f; done; wait`, "cwd": dir,
 	require.True(t, gone(child))
 	require.True(t, gone(session))
 	require.Len(t, warned, 1)
+
+	// A command that ends leaves nothing either, in its group or out of it.
+	again.Args["command"] = `setsid sleep 300 > /dev/null 2>&1 & echo $! > session; exit 0`
+	require.NoError(t, n.Notify(t.Context(), again))
+	require.True(t, gone(pidIn(t, filepath.Join(dir, "session"))))
+	require.Len(t, warned, 1)
 	require.True(t, strings.HasPrefix(warned[0], "ended what an earlier delivery"))
 }

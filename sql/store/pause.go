@@ -42,7 +42,7 @@ func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
 		}
 	}
 	if !t.s.db.IsSQLite() { // which has no second writer
-		t.switched = append(t.switched, switched{dagID, paused})
+		t.switched = append(t.switched, dagID)
 	}
 	return t.wakeFree(ctx, dagID, paused)
 }
@@ -73,21 +73,23 @@ func (t *tx) wakeSome(ctx context.Context, dagID string, paused bool, lock strin
 	return t.wakeRuns(ctx, ids)
 }
 
-// switched is a DAG that a transaction paused or unpaused.
-type switched struct {
-	dagID  string
-	paused bool
-}
-
 // wakeSwitched wakes, after the transaction that paused or unpaused some DAGs, the
 // runs that passes held then: who remembers one has to see that it has changed. In
 // that transaction, which holds the DAGs' rows, it would be a deadlock with a pass
-// that has one of the runs and asks for its DAG.
-func (s *Store) wakeSwitched(ctx context.Context, dags []switched) {
-	for _, d := range dags {
-		err := s.write(ctx, "wake the runs of "+d.dagID, func(ctx context.Context, t *tx) error { return t.wakeDAG(ctx, d.dagID, d.paused) })
+// that has one of the runs and asks for its DAG. A queued run that is due may be
+// held by a pass that starts it as soon as it gets the DAG's row.
+func (s *Store) wakeSwitched(ctx context.Context, dagIDs []string) {
+	for _, dagID := range dagIDs {
+		err := s.write(ctx, "wake the runs of "+dagID, func(ctx context.Context, t *tx) error {
+			var ids []int64
+			if err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND (state = 'running' OR state = 'queued' AND next_eval_at <= ?) ORDER BY id",
+				dagID, t.at); err != nil {
+				return err
+			}
+			return t.wakeRuns(ctx, ids)
+		})
 		if err != nil {
-			s.log.WarnContext(ctx, "a DAG was paused or unpaused; runs that were being looked at may learn of it late", "dag_id", d.dagID, "error", err)
+			s.log.WarnContext(ctx, "a DAG was paused or unpaused; runs that were being looked at may learn of it late", "dag_id", dagID, "error", err)
 		}
 	}
 }

@@ -74,6 +74,38 @@ func TestAPauseInAPassWaitsForNoRun(t *testing.T) {
 	require.True(t, woken)
 }
 
+// A pass that has a queued run when its DAG is paused waits for the DAG's row and
+// starts the run then. The run is woken after that: who began it goes by the pause.
+func TestAPauseReachesARunThatIsBeingStarted(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqltest.Servers(t)[0].DSN)
+	ctx := t.Context()
+	failing(t, s, "d", 2)
+	s.DB().Writer().MustExecContext(ctx, "UPDATE dag_run SET next_eval_at = UTC_TIMESTAMP(6), state = 'queued', start_date = NULL WHERE run_id = 'r1'")
+	s.DB().Writer().MustExecContext(ctx, "UPDATE dag_run SET next_eval_at = NULL WHERE run_id = 'r0'")
+
+	pass, err := s.DB().Writer().BeginTxx(ctx, nil)
+	require.NoError(t, err)
+	defer func() { _ = pass.Rollback() }()
+	var id int64
+	require.NoError(t, pass.GetContext(ctx, &id, "SELECT id FROM dag_run WHERE dag_id = 'd' AND run_id = 'r1' FOR UPDATE"))
+	paused := make(chan error, 1)
+	go func() {
+		_, err := s.SetPaused(ctx, "d", true)
+		paused <- err
+	}()
+	require.Eventually(t, func() bool {
+		var is bool
+		return s.DB().Reader().GetContext(ctx, &is, "SELECT is_paused FROM dag WHERE dag_id = 'd'") == nil && is
+	}, time.Minute, 10*time.Millisecond)
+	pass.MustExecContext(ctx, "UPDATE dag_run SET state = 'running', start_date = UTC_TIMESTAMP(6), next_eval_at = NULL WHERE id = ?", id)
+	require.NoError(t, pass.Commit())
+	require.NoError(t, <-paused)
+	var woken int
+	require.NoError(t, s.DB().Reader().GetContext(ctx, &woken, "SELECT COUNT(*) FROM dag_run WHERE state = 'running' AND next_eval_at IS NOT NULL"))
+	require.Equal(t, 2, woken)
+}
+
 // While three processes end runs that pause their DAG, and somebody lets it go on
 // and pauses it too, no transaction is a deadlock and each run gets its end.
 func TestPausesInPassesAreNoDeadlocks(t *testing.T) {

@@ -165,7 +165,7 @@ type tx struct {
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
 	// switched are the DAGs that it paused or unpaused.
-	switched []switched
+	switched []string
 	// room is set when the end of a run may let its DAG have the next, which is due.
 	room bool
 	// stands is what the pass counted; nil when it counted nothing.
