@@ -102,7 +102,9 @@ func (t *tx) fold(ctx context.Context, runID int64, tasks []string) (bool, error
 		default:
 			return false, nil
 		}
-		if row.MapIndex >= 0 && (first[row.TaskID] == nil || row.MapIndex < first[row.TaskID].MapIndex) {
+		// One without an index has been first since an earlier clear: the values that it
+		// waited for never came, or there were none.
+		if first[row.TaskID] == nil || row.MapIndex < first[row.TaskID].MapIndex {
 			first[row.TaskID] = row
 		}
 	}

@@ -52,6 +52,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"mapped tasks are expanded once", testExpand},
 		{"the tasks of a mapped group are expanded together", testExpandGroup},
 		{"a clear with the source makes the instances again", testClearExpandsAgain},
+		{"a mapped task is cleared again before its values came", testClearUnexpanded},
 		{"a clear without the source keeps them", testClearKeepsInstances},
 		{"an expansion that fails is sealed", testFailExpansion},
 		{"claims are never shared", testClaimsAreNotShared},
