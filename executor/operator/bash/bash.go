@@ -167,14 +167,12 @@ func script(t *operator.Task, path string) ([]string, *dag.TaskError) {
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a file", path)
 	case err == nil && info.Size() > maxScript:
 		err = fmt.Errorf("%s has %d bytes, a script may have %d", path, info.Size(), maxScript)
 	}
 	var text []byte
 	if err == nil {
-		text, err = plainfile.Read(path, maxScript)
+		text, err = plainfile.Read(path, maxScript) // and nothing but a file
 	}
 	if err != nil {
 		e := fault.New(fault.CodeFileNotFound, "bash_command: "+err.Error())

@@ -145,6 +145,13 @@ func TestScripts(t *testing.T) {
 	require.Equal(t, "FILE_NOT_FOUND", out.Err.Code)
 	require.Equal(t, dag.ClassConfiguration, out.Err.Class)
 
+	pipe := filepath.Join(f.Dir, "pipe.sh")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	f.Args["bash_command"] = "pipe.sh"
+	out = bash.New().Run(t.Context(), f.Task)
+	require.Equal(t, "FILE_NOT_FOUND", out.Err.Code)
+	require.Equal(t, "bash_command: open "+pipe+": not a regular file but a named pipe", out.Err.Message)
+
 	f.Args["bash_command"] = "gone.sh " // with a space it is a command
 	require.Equal(t, "COMMAND_NOT_FOUND", bash.New().Run(t.Context(), f.Task).Err.Code)
 }

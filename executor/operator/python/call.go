@@ -170,6 +170,11 @@ func makeRequest(t *operator.Task, mode Mode) (request, *dag.TaskError) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(t.Dir, file)
 		}
+		if info, err := os.Stat(file); err == nil { // one that is not there Python tells of
+			if err := plainfile.Check(info.Mode()); err != nil { // it would wait for the writer of a pipe
+				return bad("python_callable_file: %s: %v", file, err)
+			}
+		}
 		req.File, req.Name = file, name
 	case dotted != "":
 		req.Name = dotted

@@ -121,6 +121,7 @@ func TestFailures(t *testing.T) {
 		"no such name":      {"def g(): pass", nil, dag.ClassConfiguration, "IMPORT_ERROR", ""},
 		"not callable":      {"f = 1", nil, dag.ClassConfiguration, "IMPORT_ERROR", ""},
 		"no such file":      {"", map[string]any{"python_callable_file": "gone.py"}, dag.ClassConfiguration, "IMPORT_ERROR", ""},
+		"a device":          {"", map[string]any{"python_callable_file": "/dev/zero"}, dag.ClassConfiguration, "INVALID_ARGUMENT", "python_callable_file: /dev/zero: not a regular file but a device"},
 		"fails while read":  {"1/0", nil, dag.ClassTransient, "PYTHON_EXCEPTION", "ZeroDivisionError: division by zero"},
 		"missing argument":  {"def f(a): pass", nil, dag.ClassTransient, "PYTHON_EXCEPTION", ""},
 		"given twice":       {"def f(a): pass", map[string]any{"op_args": []any{"x"}, "op_kwargs": map[string]any{"a": "y"}}, dag.ClassTransient, "PYTHON_EXCEPTION", ""},
