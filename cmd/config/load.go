@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -132,7 +133,7 @@ func (l *loader) file(name string) {
 	}
 	var documents []yaml.Node
 	if err := yaml.Load(content, &documents, yaml.WithAllDocuments()); err != nil {
-		l.problems = append(l.problems, fmt.Errorf("%s: %w", name, err))
+		l.problems = append(l.problems, notYAML(name, content, err))
 		return
 	}
 	if len(documents) > 1 {
@@ -244,4 +245,20 @@ func environMap(environ []string) map[string]string {
 		}
 	}
 	return env
+}
+
+// notYAML says where a file of settings is not YAML, and names the usual cause.
+func notYAML(name string, content []byte, err error) error {
+	var at *yaml.LoadError
+	if !errors.As(err, &at) || at.Mark.Line == 0 {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	lines := bytes.Split(content, []byte("\n"))
+	if n := at.Mark.Line; n <= len(lines) {
+		line := lines[n-1]
+		if indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.ContainsRune(indent, '\t') {
+			return fmt.Errorf("%s:%d:%d: a tab stands in the indentation: YAML indents with spaces only", name, n, bytes.IndexByte(indent, '\t')+1)
+		}
+	}
+	return fmt.Errorf("%s:%d:%d: not YAML: %s", name, at.Mark.Line, at.Mark.Column, at.Message)
 }

@@ -206,3 +206,15 @@ func code(s string) string {
 	}
 	return "`" + s + "`"
 }
+
+func TestAFileThatIsNotYAMLSaysWhere(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"worker:\n\tconcurrency: 8\n":                 "airlock.yaml:2:1: a tab stands in the indentation",
+		"worker: {concurrency: 8\ncore: {a: b}\n":     "not YAML: ",
+		"worker:\n  concurrency: 8\n   queues: [a]\n": "airlock.yaml:3:",
+	} {
+		_, err := config.Load(config.Sources{Environ: []string{"AIRLOCK_HOME=" + home(t, content)}})
+		require.ErrorContains(t, err, want, content)
+	}
+}
