@@ -47,7 +47,7 @@ func TestNoCommandWaitsForAPipe(t *testing.T) {
 // shortDir is a folder whose path is short enough for a socket in it.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cli")
+	dir, err := os.MkdirTemp("", "cli") //nolint:usetesting // t.TempDir has the long name of the test
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir

@@ -19,7 +19,7 @@ import (
 // Whatever is no file is refused in words, with its path, and never waited for.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "plain") // a short path: a socket's has a limit
+	dir, err := os.MkdirTemp("", "plain") //nolint:usetesting // a socket has a short path, t.TempDir the long name of the test
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	pipe, socket, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "link")

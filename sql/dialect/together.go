@@ -100,7 +100,7 @@ func queryJoined(ctx context.Context, x sqlx.ExtContext, list []Statement, query
 			err = errAnswers
 		}
 		if err = errors.Join(err, rows.Err()); err != nil {
-			return nil, out, errors.Join(err, rows.Close())
+			return nil, out, errors.Join(err, rows.Close()) //nolint:sqlclosecheck // else the caller closes them
 		}
 	}
 	return rows, out, nil

@@ -169,14 +169,14 @@ func TestQueryAfter(t *testing.T) {
 					if rows, out, err = db.QueryAfter(ctx, tx, list, query, args); err != nil {
 						return err
 					}
+					defer func() { require.NoError(t, rows.Close()) }()
 					found = nil
 					for rows.Next() {
 						var v int
 						require.NoError(t, rows.Scan(&v))
 						found = append(found, v)
 					}
-					require.NoError(t, rows.Err())
-					require.NoError(t, rows.Close())
+					require.NoError(t, rows.Err()) // read to its end, it is closed
 					_, err = tx.ExecContext(ctx, "UPDATE x SET v = v + 1 WHERE id = 3") // the line is free again
 					return err
 				})

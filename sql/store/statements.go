@@ -172,7 +172,7 @@ func (a afterPending) QueryxContext(ctx context.Context, query string, args ...a
 		return nil, a.t.joinedError(len(list)+1, err)
 	}
 	if err := settle(done, outcomes); err != nil {
-		return nil, errors.Join(err, rows.Close())
+		return nil, errors.Join(err, rows.Close()) //nolint:sqlclosecheck // else the caller closes them
 	}
 	return rows, nil
 }
