@@ -176,7 +176,7 @@ func TestQueryAfter(t *testing.T) {
 						require.NoError(t, rows.Scan(&v))
 						found = append(found, v)
 					}
-					require.NoError(t, rows.Err()) // read to its end, it is closed
+					require.NoError(t, rows.Err())                                      // read to its end, it is closed
 					_, err = tx.ExecContext(ctx, "UPDATE x SET v = v + 1 WHERE id = 3") // the line is free again
 					return err
 				})
