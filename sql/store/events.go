@@ -115,8 +115,12 @@ func (s *Store) claimEvents(ctx context.Context, owner string, n int, lease time
 		index, only, args = "k_run", "dag_id = ? AND run_id = ? AND ", []any{of.DagID, of.RunID}
 	}
 	var out []dag.Event
+	doubts, taken := s.doubts.all(), eventDoubt{}
 	err := s.write(ctx, "claim events", func(ctx context.Context, t *tx) error {
-		out = nil
+		out, taken = nil, eventDoubt{}
+		if err := t.giveBack(ctx, doubts); err != nil {
+			return err
+		}
 		var rows []row
 		err := t.SelectContext(ctx, &rows, `SELECT id, dedup_key, dag_id, run_id, task_id, map_index, try_number, kind, callback, context,
  created_at, attempts, lane FROM callback_event`+t.force(index)+" WHERE "+only+`status = 'pending' AND next_attempt_at <= ?
@@ -151,10 +155,17 @@ func (s *Store) claimEvents(ctx context.Context, owner string, n int, lease time
 			return nil
 		}
 		slices.SortFunc(out, func(a, b dag.Event) int { return int(a.ID - b.ID) })
+		taken = eventDoubt{owner: short(owner, 250), until: dialect.Stamp(t.now.Add(lease)), ids: ids}
 		_, err = t.exec(ctx, "UPDATE callback_event SET owner = ?, next_attempt_at = ? WHERE id IN ("+idList(ids)+") AND status = 'pending'",
-			short(owner, 250), dialect.Stamp(t.now.Add(lease)))
+			taken.owner, taken.until)
 		return err
 	})
+	switch {
+	case err == nil:
+		s.doubts.settled(doubts)
+	case dialect.LostCommit(err) && len(taken.ids) > 0:
+		s.doubts.add(&taken)
+	}
 	if of == nil {
 		s.idle.events.Store(err == nil && len(out) == 0)
 	}

@@ -264,3 +264,39 @@ func TestClaimAfterALostCommit(t *testing.T) {
 		require.Equal(t, 1, running)
 	}
 }
+
+// A claim of events whose COMMIT is lost is given back by the next one: were they
+// left to their lease, younger events of their lanes would be told before them.
+func TestEventsKeepTheirOrderAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqltest.Servers(t) {
+		direct := open(t, server.DSN)
+		put := func(key string) {
+			require.NoError(t, direct.PutEvents(t.Context(), []dag.Event{{
+				DedupKey: key, TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "a", MapIndex: -1}, Kind: dag.EventRetry,
+				Callback: dag.Callback{Name: "airlock.callbacks.log"},
+			}}))
+		}
+		for i, dropAnswer := range []bool{true, false} {
+			older, younger := fmt.Sprintf("%d older", i), fmt.Sprintf("%d younger", i)
+			put(older)
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 1)
+			proxy.Arm()
+			_, err := s.ClaimEvents(t.Context(), "w", 10, time.Minute)
+			require.Error(t, err)
+			require.Equal(t, 1, proxy.Cuts())
+			put(younger)
+			got, err := s.ClaimEvents(t.Context(), "w", 10, time.Minute)
+			require.NoError(t, err)
+			require.Len(t, got, 2)
+			require.Equal(t, []string{older, younger}, []string{got[0].DedupKey, got[1].DedupKey})
+			again, err := s.ClaimEvents(t.Context(), "w", 10, time.Minute)
+			require.NoError(t, err)
+			require.Empty(t, again, "held, and not given back twice")
+			for _, e := range got {
+				require.NoError(t, s.EventDelivered(t.Context(), e.ID))
+			}
+			require.NoError(t, s.Close())
+		}
+	}
+}

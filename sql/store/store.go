@@ -35,7 +35,8 @@ type Store struct {
 	log      *slog.Logger
 	// idle remembers that the last question found nothing: the next one is asked
 	// with a plain read first, which takes no lock and begins no transaction.
-	idle struct{ claims, events, passes atomic.Bool }
+	idle   struct{ claims, events, passes atomic.Bool }
+	doubts eventDoubts
 	// tallied counts the rows that this process added to the tally of letters
 	// since it last drew them together.
 	tallied atomic.Int64
