@@ -138,15 +138,18 @@ func (t *tx) schedule(ctx context.Context, pass dag.SchedulePass, decide Decide)
 	return report, runs, nil
 }
 
-// dueRuns locks the runs of a pass. Runs of paused DAGs are passed over.
+// dueRuns locks the runs of a pass. Runs of paused DAGs are passed over, but for
+// those in which nothing is left to do: their end is told at once.
 func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, error) {
 	var rows []passRow
 	var err error
 	if pass.OnlyRun != 0 {
 		rows, err = t.passRows(ctx, " WHERE id = ? AND state IN ('queued', 'running')"+t.s.db.SkipLocked(), pass.OnlyRun)
 	} else {
-		rows, err = t.passRows(ctx, t.force("k_eval")+` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND NOT EXISTS
- (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
+		rows, err = t.passRows(ctx, t.force("k_eval")+` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND (NOT EXISTS
+ (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) OR state = 'running' AND NOT EXISTS
+ (SELECT 1 FROM task_instance ti WHERE ti.dag_run_id = dag_run.id AND ti.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed')))
+ ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
 			t.s.db.SkipLocked(), t.at)
 	}
 	if err != nil {

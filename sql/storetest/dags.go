@@ -103,6 +103,31 @@ func testStaleAndPaused(t *testing.T, b *bundle) {
 	require.Equal(t, 1, only.Queued)
 }
 
+// testPausedEnds: while its DAG is paused a run in which a task waits stays as it
+// is, and one whose last task has ended ends.
+func testPausedEnds(t *testing.T, b *bundle) {
+	waits, ends := b.trigger(oneDAG("waits", "a", "b<a"), "r"), b.trigger(oneDAG("ends", "a"), "r")
+	b.pass()
+	held := b.claim(2)
+	require.Len(t, held, 2)
+	for _, id := range []string{"waits", "ends"} {
+		_, err := b.s.SetPaused(t.Context(), id, true)
+		require.NoError(t, err)
+	}
+	require.Empty(t, b.pass().Runs, "both run")
+	b.clock.Advance(time.Second)
+	for _, c := range held {
+		_, err := b.s.Apply(t.Context(), []dag.Result{b.result(c, dag.StateSuccess)})
+		require.NoError(t, err)
+	}
+	b.pass()
+	require.Equal(t, dag.RunSuccess, b.run(ends).State)
+	require.Equal(t, dag.RunRunning, b.run(waits).State)
+	require.Equal(t, dag.StateNone, b.instance(waits, "b").State)
+	require.Empty(t, b.pass().Runs)
+	b.sound()
+}
+
 func testImportErrors(t *testing.T, b *bundle) {
 	ctx := t.Context()
 	list := []dag.Problem{

@@ -14,6 +14,7 @@ func Run(t *testing.T, fresh Fresh) {
 	}{
 		{"DAGs are synced by content", testSync},
 		{"stale and paused DAGs start nothing", testStaleAndPaused},
+		{"a paused DAG's run ends when nothing is left to do", testPausedEnds},
 		{"a pause leaves what waits for room", testPauseLeavesWhatWaits},
 		{"a plan is replaced by whoever knows it", testReplacePlan},
 		{"a run made ahead waits for its time", testAheadWaits},
