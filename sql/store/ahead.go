@@ -60,9 +60,16 @@ func (s *Store) RunsAhead(ctx context.Context, dagIDs []string) (map[string]dag.
 // A run that another scheduler holds is about to start: it was first.
 func (t *tx) takeBackOf(ctx context.Context, dagIDs []string) error {
 	for part := range slices.Chunk(dagIDs, chunk) {
+		ids, err := t.freeRuns(ctx, "dag_id IN ("+dialect.Marks(len(part))+") AND "+isAhead, anys(part)...)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			continue
+		}
 		var rows []runRow
-		if err := t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE dag_id IN ("+dialect.Marks(len(part))+") AND "+isAhead+
-			" ORDER BY id"+t.s.db.SkipLocked(), anys(part)...); err != nil {
+		in, args := t.s.among(ids)
+		if err := t.SelectContext(ctx, &rows, "SELECT "+runColumns+" FROM dag_run WHERE id IN "+in+" ORDER BY id", args...); err != nil {
 			return err
 		}
 		runs := make([]dag.Run, len(rows))

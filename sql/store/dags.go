@@ -237,11 +237,32 @@ func samePlan(a, b *dag.PlannedRun) bool {
 // new version may allow more at once. The DAG's row is locked. A run that a pass
 // holds is left to that: it will read the new limit when it gets the row.
 func (t *tx) wakeWaiting(ctx context.Context, dagID string) error {
-	var ids []int64
-	if err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state = 'queued' ORDER BY id"+t.s.db.SkipLocked(), dagID); err != nil {
+	ids, err := t.freeRuns(ctx, "dag_id = ? AND state = 'queued'", dagID)
+	if err != nil {
 		return err
 	}
 	return t.wakeRuns(ctx, ids)
+}
+
+// freeRuns locks those runs under a condition that nobody else holds, and gives
+// their ids. They are found without locks and locked by their ids: a scan that
+// skips what others hold keeps its places in the index locked, and who holds such
+// a run waits for that with its next change of it.
+func (t *tx) freeRuns(ctx context.Context, where string, args ...any) ([]int64, error) {
+	var found, ids []int64
+	if err := t.SelectContext(ctx, &found, "SELECT id FROM dag_run WHERE "+where+" ORDER BY id", args...); err != nil || len(found) == 0 || t.s.db.IsSQLite() {
+		return found, err
+	}
+	for part := range slices.Chunk(found, chunk) {
+		var free []int64
+		in, which := t.s.among(part)
+		if err := t.SelectContext(ctx, &free, "SELECT id FROM dag_run"+t.force("PRIMARY")+" WHERE id IN "+in+" AND "+where+" ORDER BY id"+t.s.db.SkipLocked(),
+			slices.Concat(which, args)...); err != nil {
+			return nil, err
+		}
+		ids = append(ids, free...)
+	}
+	return ids, nil
 }
 
 // wakeRuns lets the scheduler look at runs that have not ended. It moves

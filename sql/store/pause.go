@@ -48,29 +48,33 @@ func (t *tx) setPaused(ctx context.Context, dagID string, paused bool) error {
 }
 
 // wakeDAG lets the scheduler look at the DAG's unfinished runs, and waits for
-// passes that hold some: the DAG's row must not be locked. Of one that is paused only those that run are woken, which somebody may remember: the others,
-// of which a backfill may have very many, are passed over from now on.
+// passes that hold some: the DAG's row must not be locked.
 func (t *tx) wakeDAG(ctx context.Context, dagID string, paused bool) error {
-	return t.wakeSome(ctx, dagID, paused, "")
+	var ids []int64
+	if err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE "+switchedRuns(paused)+" ORDER BY id", dagID); err != nil {
+		return err
+	}
+	return t.wakeRuns(ctx, ids)
 }
 
 // wakeFree wakes the same runs, but those that another pass holds: the DAG's row
 // is locked.
 func (t *tx) wakeFree(ctx context.Context, dagID string, paused bool) error {
-	return t.wakeSome(ctx, dagID, paused, t.s.db.SkipLocked())
-}
-
-func (t *tx) wakeSome(ctx context.Context, dagID string, paused bool, lock string) error {
-	states := "('queued', 'running')"
-	if paused {
-		states = "('running')"
-	}
-	var ids []int64
-	err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND state IN "+states+" ORDER BY id"+lock, dagID)
+	ids, err := t.freeRuns(ctx, switchedRuns(paused), dagID)
 	if err != nil {
 		return err
 	}
 	return t.wakeRuns(ctx, ids)
+}
+
+// switchedRuns are the runs of a DAG that learn of its being paused or not. Of one
+// that is paused those that run, which somebody may remember: the others, of which
+// a backfill may have very many, are passed over from now on.
+func switchedRuns(paused bool) string {
+	if paused {
+		return "dag_id = ? AND state = 'running'"
+	}
+	return "dag_id = ? AND state IN ('queued', 'running')"
 }
 
 // wakeSwitched wakes, after the transaction that paused or unpaused some DAGs, the

@@ -277,7 +277,7 @@ func (t *tx) nextRuns(ctx context.Context, ended []*passRun, backfills map[int64
 		return ids, err
 	}
 	if looksBack(ended[len(ended)-1].def) {
-		return find("state IN ('queued', 'running')", -1)
+		return t.freeRuns(ctx, "dag_id = ? AND state IN ('queued', 'running')", dagID)
 	}
 	count := map[int64]int{}
 	for _, r := range ended {

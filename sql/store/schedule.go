@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,25 +139,49 @@ func (t *tx) schedule(ctx context.Context, pass dag.SchedulePass, decide Decide)
 	return report, runs, nil
 }
 
-// dueRuns locks the runs of a pass. Runs of paused DAGs are passed over, but for
-// those in which nothing is left to do: their end is told at once.
-func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, error) {
-	var rows []passRow
-	var err error
-	if pass.OnlyRun != 0 {
-		rows, err = t.passRows(ctx, " WHERE id = ? AND state IN ('queued', 'running')"+t.s.db.SkipLocked(), pass.OnlyRun)
-	} else {
-		rows, err = t.passRows(ctx, t.force("k_eval")+` WHERE next_eval_at <= ? AND state IN ('queued', 'running') AND (NOT EXISTS
+// dueRun is the condition of a run that a pass looks at; its argument is the
+// present. Runs of paused DAGs are passed over, but for those in which nothing is
+// left to do: their end is told at once.
+const dueRun = `next_eval_at <= ? AND state IN ('queued', 'running') AND (NOT EXISTS
  (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) OR state = 'running' AND NOT EXISTS
- (SELECT 1 FROM task_instance ti WHERE ti.dag_run_id = dag_run.id AND ti.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed')))
- ORDER BY next_eval_at, id`+limit(pass.Limit, 100)+
-			t.s.db.SkipLocked(), t.at)
+ (SELECT 1 FROM task_instance ti WHERE ti.dag_run_id = dag_run.id AND ti.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed')))`
+
+// dueRuns locks the runs of a pass, those that are due for the longest time first.
+func (t *tx) dueRuns(ctx context.Context, pass dag.SchedulePass) ([]*passRun, error) {
+	if pass.OnlyRun != 0 {
+		rows, err := t.passRows(ctx, " WHERE id = ? AND state IN ('queued', 'running')"+t.s.db.SkipLocked(), pass.OnlyRun)
+		return passRuns(rows), err
 	}
-	if err != nil {
+	if t.s.db.IsSQLite() {
+		rows, err := t.passRows(ctx, t.force("k_eval")+" WHERE "+dueRun+" ORDER BY next_eval_at, id"+limit(pass.Limit, maxPass), t.at)
+		return passRuns(rows), err
+	}
+	// Found without locks, as freeRuns says why; more than are wanted, for some may
+	// be held by other passes.
+	n := cmp.Or(max(pass.Limit, 0), maxPass)
+	var ids []int64
+	if err := t.SelectContext(ctx, &ids, "SELECT id FROM dag_run"+t.force("k_eval")+" WHERE "+dueRun+" ORDER BY next_eval_at, id"+limit(4*n, 4*maxPass), t.at); err != nil {
 		return nil, err
 	}
-	return passRuns(rows), nil
+	var out []passRow
+	for len(ids) > 0 && len(out) < n {
+		part := ids[:min(n-len(out), len(ids))]
+		ids = ids[len(part):]
+		rows, err := t.passRows(ctx, t.force("PRIMARY")+" WHERE id IN ("+idList(part)+") AND next_eval_at <= ? AND state IN ('queued', 'running') ORDER BY id"+
+			t.s.db.SkipLocked(), t.at)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	slices.SortFunc(out, func(a, b passRow) int {
+		return cmp.Or(a.NextEvalAt.Time.Compare(b.NextEvalAt.Time), cmp.Compare(a.ID, b.ID))
+	})
+	return passRuns(out), nil
 }
+
+// maxPass is how many runs a pass takes that says nothing of it.
+const maxPass = 100
 
 // passRows reads the rows of runs in a pass.
 func (t *tx) passRows(ctx context.Context, tail string, args ...any) ([]passRow, error) {

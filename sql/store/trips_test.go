@@ -34,6 +34,7 @@ func TestRoundTripsFromATaskToTheNext(t *testing.T) {
 		u.Host = proxy.Addr
 		s, err := store.Open(t.Context(), u.String(), store.Options{MaxConns: 1, Clock: still{at: time.Now().UTC()}})
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() }) // before the proxy's, which waits for it
 		p := dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute}
 		claims, _, err := s.ScheduleAndClaim(t.Context(), dag.SchedulePass{Limit: 10}, p, evaluate(s))
 		require.NoError(t, err)
@@ -46,6 +47,5 @@ func TestRoundTripsFromATaskToTheNext(t *testing.T) {
 			require.Equal(t, next, claims[0].TaskID)
 			require.Equal(t, 3, proxy.Trips()-before, next)
 		}
-		require.NoError(t, s.Close())
 	}
 }
