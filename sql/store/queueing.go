@@ -124,8 +124,10 @@ func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, only
 // it was not looked at.
 func (t *tx) count(ctx context.Context, l *slots, runs []*passRun, ready []candidate, onlyRun int64) (waiting []candidate, n int, err error) {
 	few := len(ready) > 0 && onlyPoolsLimit(runs, ready)
-	if few && t.s.standing.young(t.now) {
-		if err := t.flush(ctx); err != nil { // for the number of the pass
+	// On SQLite the pass has begun and has what the one before it left; on a server
+	// that comes with the number of the pass, which is worth waiting for where it may do.
+	if few && (l.before != nil || t.s.standing.young(t.now)) {
+		if err := t.flush(ctx); err != nil {
 			return nil, 0, err
 		}
 		if t.goOn(l, ready) {
