@@ -140,6 +140,11 @@ func openError(t target, err error) error {
 		if t.kind == SQLite {
 			e.Hint = "the system could not read or write the file: look at the disk, and at the limits of this process"
 		}
+	case ClassBusy:
+		e.Hint = "the server has no room for one more connection: try again, or raise its limit"
+		if t.kind == SQLite {
+			e.Hint = "another process holds the file: end it, or wait until it has finished"
+		}
 	case ClassDiskFull:
 		e.Hint = "make room on its disk"
 	case ClassConfig:

@@ -49,7 +49,10 @@ func openSQLite(ctx context.Context, t target, o Options) (*DB, error) {
 	d := &DB{kind: SQLite, name: t.String(), path: t.path, write: write, read: read, o: o}
 	var version string
 	// The writer goes first: it turns the file to WAL, which the readers need.
-	if err := write.GetContext(ctx, &version, "SELECT sqlite_version() FROM (SELECT count(*) FROM sqlite_master)"); err != nil {
+	err = d.untilFree(ctx, func() error {
+		return write.GetContext(ctx, &version, "SELECT sqlite_version() FROM (SELECT count(*) FROM sqlite_master)")
+	})
+	if err != nil {
 		_ = d.Close()
 		return nil, openError(t, err)
 	}
@@ -60,6 +63,25 @@ func openSQLite(ctx context.Context, t target, o Options) (*DB, error) {
 	_, d.version = parseVersion(version)
 	d.caps = capsOf(SQLite, d.version)
 	return d, nil
+}
+
+// untilFree runs a statement until the file is not busy, for the busy timeout.
+// SQLite itself does not wait where that could be for ever: a file is turned to
+// WAL by a reader that wants the whole file, so of two that open a new file at
+// once each is in the other's way, and one is refused at once.
+func (d *DB) untilFree(ctx context.Context, run func() error) error {
+	begin := d.o.Clock.Now()
+	for try := 1; ; try++ {
+		err := run()
+		if err == nil || ClassOf(err) != ClassBusy || d.o.Clock.Now().Sub(begin) >= d.o.BusyTimeout {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-d.o.Clock.After(backoff(min(try, Tries), d.o.Rand.Float64())):
+		}
+	}
 }
 
 // NoFileError is a SQLite database whose file is not there and was not to be made.
