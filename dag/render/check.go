@@ -94,19 +94,28 @@ func (c *Checker) Check(tpl string) error {
 	return nil
 }
 
-// nameStatement is a statement of a template that gives names a value.
-var nameStatement = regexp.MustCompile(`\{%[-+]?\s*(?:set|for|with)\s([^%]*)`)
+// nameStatement is a statement of a template that gives names a value, up to the
+// first value: what stands behind that is read and not set.
+var nameStatement = regexp.MustCompile(`\{%[-+]?\s*(?:for\s([^%]*?)\sin\s|set\s([^%=]*)|with\s([^%]*))`)
 
 // setsName tells whether a template gives a name a value itself. Where it stands in
 // an {% if %}, only the run says whether that is done.
 func setsName(tpl, name string) bool {
 	for _, m := range nameStatement.FindAllStringSubmatch(tpl, -1) {
-		if slices.Contains(words.FindAllString(m[1], -1), name) {
+		if slices.Contains(words.FindAllString(m[1]+" "+m[2], -1), name) {
 			return true
+		}
+		for _, given := range givenName.FindAllStringSubmatch(m[3], -1) {
+			if given[1] == name {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// words are the names in a template.
-var words = regexp.MustCompile(`\w+`)
+// words are the names in a template, and givenName those before a value.
+var (
+	words     = regexp.MustCompile(`\w+`)
+	givenName = regexp.MustCompile(`(\w+)\s*=[^=]`)
+)

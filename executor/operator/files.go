@@ -12,17 +12,21 @@ import (
 )
 
 // MissingFiles tells of the files that a key names and that are not there: a text,
-// or a list of texts, of those that isFile takes (nil for all). It is a warning: an
-// earlier step may make the file. Templates are left alone, and so is everything
-// where the machine that reads the DAG file need not have the files.
-func MissingFiles(args map[string]any, name string, at dag.Place, isFile func(string) bool) []dag.Problem {
+// or a list of texts. pathIn gives the path that a text names, "" for none; nil where
+// every text is one. It is a warning: an earlier step may make the file. Templates
+// are left alone, and so is everything where the machine that reads the DAG file need
+// not have the files.
+func MissingFiles(args map[string]any, name string, at dag.Place, pathIn func(text string) string) []dag.Problem {
 	if at.Stat == nil {
 		return nil
 	}
 	var out []dag.Problem
 	look := func(path string, v any) {
-		file, ok := v.(string)
-		if !ok || file == "" || strings.ContainsRune(file, 0) || strings.Contains(file, "{{") || strings.Contains(file, "{%") || isFile != nil && !isFile(file) {
+		file, _ := v.(string)
+		if pathIn != nil {
+			file = pathIn(file)
+		}
+		if file == "" || strings.ContainsRune(file, 0) || strings.Contains(file, "{{") || strings.Contains(file, "{%") {
 			return
 		}
 		if _, err := at.Stat(file); errors.Is(err, fs.ErrNotExist) {

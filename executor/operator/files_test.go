@@ -18,7 +18,12 @@ func TestMissingFilesAreWarnings(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "there.sql"), []byte("SELECT 1"), 0o600))
 	at := dag.Place{Stat: func(p string) (fs.FileInfo, error) { return os.Stat(filepath.Join(dir, p)) }}
-	isSQL := func(s string) bool { return strings.HasSuffix(s, ".sql") }
+	isSQL := func(s string) string {
+		if strings.HasSuffix(s, ".sql") {
+			return s
+		}
+		return ""
+	}
 	args := map[string]any{
 		"list": []any{"there.sql", "gone.sql", "SELECT 2", "{{ ds }}.sql"}, "one": "gone.sql", "number": 7.0, "nul": "a\x00.sql",
 	}

@@ -192,6 +192,3 @@ func (p *plan) inserts(c *Clause) ([]write, error) {
 	}
 	return out, nil
 }
-
-// The statements of a batch. Each names the stage once only: MySQL cannot open
-// a temporary table twice in one statement.

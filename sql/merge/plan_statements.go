@@ -8,6 +8,9 @@ import (
 	"github.com/airlock-dag/airlock/sql/merge/mergesql"
 )
 
+// The statements of a batch. Each names the stage once only: MySQL cannot open
+// a temporary table twice in one statement.
+
 func (p *plan) stage() string {
 	if p.db.IsSQLite() {
 		return "temp.airlock_stage"

@@ -32,19 +32,24 @@ func (t *tx) after(last time.Time) time.Time {
 }
 
 // maxRemembered bounds the instances that runMemory keeps, of all runs together:
-// some 800 bytes each. A larger run is read again for each batch of results.
-const maxRemembered = 120_000
+// some instanceBytes each. A larger run is read again for each batch of results.
+const (
+	maxRemembered = 120_000
+	instanceBytes = 800
+)
 
 // runMemory keeps the instances of runs that this process decided about last, so
 // that the end of one task in a run of thousands does not read all the others
-// again, and what the next decision goes on from. It is never believed without the run's row, see stamp: what is written
-// by it is guarded by the stamp, or the row is read first. A claim does not
-// count as a change, for a decision makes no difference between queued and
-// running but where it ends such an instance, and that is guarded by its state.
+// again, and what the next decision goes on from. Runs that another process went on
+// with stay until others need their room. It is never believed without the run's
+// row, see stamp: what is written by it is guarded by the stamp, or the row is read
+// first. A claim does not count as a change, for a decision makes no difference
+// between queued and running but where it ends such an instance, and that is guarded
+// by its state.
 type runMemory struct {
 	mu   sync.Mutex
 	runs map[int64]*remembered
-	size int
+	size int // their weights
 }
 
 type remembered struct {
@@ -54,6 +59,10 @@ type remembered struct {
 	index map[int64]int
 	kept  *dag.Kept // what decisions go on from; nil in a small run
 }
+
+// weight is what a run takes of maxRemembered: an instance for each that it has, and
+// as many as its own row would fill.
+func (r *remembered) weight() int { return len(r.held) + 1 + len(r.run.Conf)/instanceBytes }
 
 // keepsFrom is from how many instances on a run's evaluation is kept: a look at
 // all of a smaller one costs no more than going on.
@@ -111,22 +120,23 @@ func (m *runMemory) put(id int64, r *remembered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop(id)
-	if len(r.held) > maxRemembered {
+	w := r.weight()
+	if w > maxRemembered {
 		return
 	}
 	for other := range m.runs {
-		if m.size+len(r.held) <= maxRemembered {
+		if m.size+w <= maxRemembered {
 			break
 		}
 		m.drop(other)
 	}
 	m.runs[id] = r
-	m.size += len(r.held)
+	m.size += w
 }
 
 func (m *runMemory) drop(id int64) {
 	if r := m.runs[id]; r != nil {
-		m.size -= len(r.held)
+		m.size -= r.weight()
 		delete(m.runs, id)
 	}
 }

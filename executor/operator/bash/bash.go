@@ -57,7 +57,7 @@ func (Operator) Spec() dag.OperatorSpec {
 		Ignored:  []string{"output_encoding", "output_processor"},
 		Validate: validate,
 		ValidateAt: func(args map[string]any, at dag.Place) []dag.Problem {
-			return operator.MissingFiles(args, "bash_command", at, isScript)
+			return operator.MissingFiles(args, "bash_command", at, scriptIn)
 		},
 	}
 }
@@ -142,8 +142,8 @@ func argv(t *operator.Task) ([]string, *dag.TaskError) {
 	if !ok {
 		return nil, fault.New(fault.CodeInvalidArgument, fmt.Sprintf("bash_command is %T; it must be text", t.Args["bash_command"]))
 	}
-	if isScript(text) {
-		return script(t, text)
+	if path := scriptIn(text); path != "" {
+		return script(t, path)
 	}
 	if strings.ContainsRune(text, 0) {
 		return nil, fault.New(fault.CodeInvalidArgument, "bash_command has a NUL byte, which a command line cannot hold")
@@ -154,10 +154,13 @@ func argv(t *operator.Task) ([]string, *dag.TaskError) {
 	return inFile(t, "bash_command.sh", text)
 }
 
-// isScript tells whether a command is the path of a script file. A space in it,
-// also at its end, makes it a command, as Airflow's users know it.
-func isScript(text string) bool {
-	return (strings.HasSuffix(text, ".sh") || strings.HasSuffix(text, ".bash")) && !strings.ContainsAny(text, " \t\r\n;|&<>()$`\"'\\")
+// scriptIn is a command that is the path of a script file, "" for any other. A space
+// in it, also at its end, makes it a command, as Airflow's users know it.
+func scriptIn(text string) string {
+	if !strings.HasSuffix(text, ".sh") && !strings.HasSuffix(text, ".bash") || strings.ContainsAny(text, " \t\r\n;|&<>()$`\"'\\") {
+		return ""
+	}
+	return text
 }
 
 // script reads a script file and renders it as a template.
@@ -165,15 +168,7 @@ func script(t *operator.Task, path string) ([]string, *dag.TaskError) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(t.Dir, path)
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.Size() > maxScript:
-		err = fmt.Errorf("%s has %d bytes, a script may have %d", path, info.Size(), maxScript)
-	}
-	var text []byte
-	if err == nil {
-		text, err = plainfile.Read(path, maxScript) // and nothing but a file
-	}
+	text, err := plainfile.Read(path, maxScript)
 	if err != nil {
 		e := fault.New(fault.CodeFileNotFound, "bash_command: "+err.Error())
 		if errors.Is(err, fs.ErrPermission) {

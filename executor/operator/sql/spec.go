@@ -54,7 +54,7 @@ func validate(args map[string]any) []dag.Problem {
 	}
 	texts, _ := texts(args["sql"])
 	for i, s := range texts {
-		if strings.Contains(s, "{{") || strings.Contains(s, "{%") || isFile(s) {
+		if strings.Contains(s, "{{") || strings.Contains(s, "{%") || pathIn(s) != "" {
 			continue
 		}
 		path := "sql"
@@ -113,11 +113,14 @@ func texts(v any) ([]string, error) {
 
 // MissingFiles warns of .sql files that are not there.
 func MissingFiles(args map[string]any, at dag.Place) []dag.Problem {
-	return operator.MissingFiles(args, "sql", at, isFile)
+	return operator.MissingFiles(args, "sql", at, pathIn)
 }
 
-// isFile tells whether a text is the path of a file and not a statement.
-func isFile(s string) bool {
-	s = strings.TrimSpace(s)
-	return strings.HasSuffix(s, ".sql") && !strings.ContainsAny(s, " \t\n;")
+// pathIn is the path in a text that names a file, "" for statements.
+func pathIn(text string) string {
+	path := strings.TrimSpace(text)
+	if !strings.HasSuffix(path, ".sql") || strings.ContainsAny(path, " \t\n;") {
+		return ""
+	}
+	return path
 }

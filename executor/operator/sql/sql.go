@@ -198,10 +198,10 @@ func (s *step) allowed(st sqltext.Statement) error {
 
 // content is the text itself, or what the file of that name holds, rendered.
 func (s *step) content(text string) (string, error) {
-	if !isFile(text) {
+	path := pathIn(text)
+	if path == "" {
 		return text, nil
 	}
-	path := strings.TrimSpace(text)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.t.Dir, path)
 	}

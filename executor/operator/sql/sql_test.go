@@ -63,6 +63,24 @@ func count(t testing.TB, dsn, query string) int {
 	return n
 }
 
+func TestANameIsReadAsTheStepReadsIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "q.sql"), []byte("SELECT 1"), 0o600))
+	at := dag.Place{Stat: func(p string) (os.FileInfo, error) { return os.Stat(filepath.Join(dir, p)) }}
+	for text, missing := range map[string]string{
+		"q.sql": "", "q.sql\n": "", " q.sql": "", "SELECT 1 FROM q.sql": "", "no.sql\n": "there is no file no.sql on this machine",
+	} {
+		found := sqlop.MissingFiles(map[string]any{"sql": text}, at)
+		if missing == "" {
+			require.Empty(t, found, "%q", text)
+			continue
+		}
+		require.Len(t, found, 1, "%q", text)
+		require.Equal(t, missing, found[0].Message)
+	}
+}
+
 const tables = "CREATE TABLE x (id INT PRIMARY KEY, v DECIMAL(20,2), s VARCHAR(20));\nINSERT INTO x VALUES (1, 1.50, 'a'), (2, NULL, 'b');"
 
 func TestStatementsAreDoneOnceAndTogether(t *testing.T) {
