@@ -96,6 +96,9 @@ func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
 		return nil, openError(t, err)
 	}
 	pool := sqlx.NewDb(sql.OpenDB(sessionConnector{base, []string{
+		// A server may be told to pass over what its clients say of their characters.
+		// Values are written into texts as UTF-8: another set may read their quotes otherwise.
+		"SET NAMES utf8mb4 COLLATE utf8mb4_bin",
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
 			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')", int(o.LockWait/time.Second)),

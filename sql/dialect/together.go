@@ -165,13 +165,18 @@ func (c *togetherConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.
 }
 
 // CheckNamedValue implements driver.NamedValueChecker. It takes the place of the
-// outcomes out of the arguments.
+// outcomes out of the arguments. Where one of these is refused nothing is run, and
+// the outcomes must not be taken for those of the connection's next statement.
 func (c *togetherConn) CheckNamedValue(v *driver.NamedValue) error {
 	if out, is := v.Value.(*[]Outcome); is {
 		c.outcomes = out
 		return driver.ErrRemoveArgument
 	}
-	return c.serverConn.CheckNamedValue(v)
+	err := c.serverConn.CheckNamedValue(v)
+	if err != nil {
+		c.outcomes = nil
+	}
+	return err
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -227,16 +232,18 @@ func notSent(err error) bool {
 	return errors.Is(err, driver.ErrSkip) || errors.Is(err, mysql.ErrPktTooLarge)
 }
 
-// failed settles where a statement that failed leaves the transaction. One that
-// the driver would rather prepare was not sent, and is prepared without BEGIN.
+// failed settles where a statement that failed leaves the transaction: the server
+// has begun it if it answered. One that the driver would rather prepare was not
+// sent, and is prepared without BEGIN. Nor was any other that the driver itself
+// refuses; or else the line is broken.
 func (c *togetherConn) failed(ctx context.Context, err error) error {
+	var answer *mysql.MySQLError
 	switch {
 	case errors.Is(err, driver.ErrSkip):
 		if err := c.begin(ctx); err != nil {
 			return err
 		}
-	case errors.Is(err, mysql.ErrPktTooLarge): // not sent either
-	default:
+	case errors.As(err, &answer):
 		c.begins = false
 	}
 	return err
@@ -288,6 +295,9 @@ func (t togetherTx) Rollback() error { return t.end("ROLLBACK") }
 func (t togetherTx) end(how string) error {
 	if t.c.begins { // the server has not heard of it
 		t.c.begins = false
+		if !t.c.IsValid() {
+			return driver.ErrBadConn
+		}
 		return nil
 	}
 	_, err := t.c.serverConn.ExecContext(context.Background(), how, nil)
