@@ -18,6 +18,13 @@ type CutProxy struct {
 	armed      atomic.Bool
 	cuts       atomic.Int32
 	trips      atomic.Int64
+	hold       atomic.Pointer[hold]
+}
+
+// hold is what is to be done before a text passes.
+type hold struct {
+	text []byte
+	do   func()
 }
 
 // CutAtCommit starts a proxy to a server. dropAnswer lets the server get the
@@ -49,6 +56,10 @@ func CutAtCommit(tb testing.TB, server string, dropAnswer bool) *CutProxy {
 
 // Arm makes the next COMMIT the one that is cut.
 func (p *CutProxy) Arm() { p.armed.Store(true) }
+
+// Before does something before the next statement that has a text in it reaches the
+// server, once: what other clients do between two statements of one.
+func (p *CutProxy) Before(text string, do func()) { p.hold.Store(&hold{[]byte(text), do}) }
 
 // Cuts counts the cut lines.
 func (p *CutProxy) Cuts() int { return int(p.cuts.Load()) }
@@ -90,6 +101,9 @@ func (p *CutProxy) serve(client net.Conn) {
 			return
 		}
 		p.trips.Add(1)
+		if h := p.hold.Load(); h != nil && bytes.Contains(buf[:n], h.text) && p.hold.CompareAndSwap(h, nil) {
+			h.do()
+		}
 		// 0x03 is the protocol's command for a statement.
 		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
 			p.cuts.Add(1)

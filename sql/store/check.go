@@ -51,7 +51,7 @@ func checkRules(now time.Time) []rule {
 		{
 			name: "letter-without-replay", text: "a dead letter is being replayed and the instance is %s and not marked so",
 			query: instanceSubject + `ti.state AS found FROM dead_letter l JOIN task_instance ti ON ti.id = l.task_instance_id
- WHERE l.status = 'replaying' AND (ti.replaying = 0 OR ti.state IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed'))`,
+ WHERE l.status = 'replaying' AND (ti.replaying = 0 OR ti.state IN ` + endedStates + `)`,
 		},
 		{
 			name: "letter-without-attempt", text: "dead letter %s seals an attempt that is not recorded",

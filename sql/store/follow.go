@@ -125,10 +125,7 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 			r.change(g.row.ID, g.result)
 		}
 	}
-	if err := t.loadRuns(ctx, unknown); err != nil {
-		return err
-	}
-	return nil
+	return t.loadRuns(ctx, unknown)
 }
 
 // overdue tells whether a run is over its limit of time: what ends then has to be

@@ -81,7 +81,7 @@ func switchedRuns(paused bool) string {
 // runs that passes held then: who remembers one has to see that it has changed. In
 // that transaction, which holds the DAGs' rows, it would be a deadlock with a pass
 // that has one of the runs and asks for its DAG. A queued run that is due may be
-// held by a pass that starts it as soon as it gets the DAG's row.
+// held by a pass that starts it without the DAG's row: one that is replayed.
 func (s *Store) wakeSwitched(ctx context.Context, dagIDs []string) {
 	for _, dagID := range dagIDs {
 		err := s.write(ctx, "wake the runs of "+dagID, func(ctx context.Context, t *tx) error {

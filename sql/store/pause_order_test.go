@@ -74,8 +74,8 @@ func TestAPauseInAPassWaitsForNoRun(t *testing.T) {
 	require.True(t, woken)
 }
 
-// A pass that has a queued run when its DAG is paused waits for the DAG's row and
-// starts the run then. The run is woken after that: who began it goes by the pause.
+// A pass that has a queued run when its DAG is paused may start it all the same, as it
+// does one that is replayed. The run is woken after that: who began it goes by the pause.
 func TestAPauseReachesARunThatIsBeingStarted(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqltest.Servers(t)[0].DSN)

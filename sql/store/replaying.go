@@ -197,7 +197,8 @@ func (t *tx) slowDrains(ctx context.Context, until map[int64]time.Time) error {
 func (t *tx) drainsOf(ctx context.Context, instanceIDs []int64) ([]onItsWay, error) {
 	var rows []onItsWay
 	in, args := t.s.among(slices.Sorted(slices.Values(instanceIDs)))
-	return rows, t.SelectContext(ctx, &rows, "SELECT task_instance_id, drain_id FROM dead_letter WHERE task_instance_id IN "+in+" AND status = 'replaying'", args...)
+	err := t.SelectContext(ctx, &rows, "SELECT task_instance_id, drain_id FROM dead_letter WHERE task_instance_id IN "+in+" AND status = 'replaying'", args...)
+	return rows, err
 }
 
 // endReplaysUnrun closes the letters of replays that the scheduler ended without

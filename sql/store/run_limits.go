@@ -136,7 +136,8 @@ func kindOf(run *dag.Run, backfills map[int64]int64) runKind {
 	return k
 }
 
-// lockRoom locks the DAGs of some runs and tells how many more may run.
+// lockRoom locks the DAGs of some runs and tells how many more may run: none of a
+// DAG that was paused since the pass found its runs.
 func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]int64) (map[runKind]int, error) {
 	var ids []string
 	room := map[runKind]int{}
@@ -152,16 +153,18 @@ func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	var dags []struct {
-		ID  string `db:"dag_id"`
-		Max int    `db:"max_active_runs"`
+		ID     string `db:"dag_id"`
+		Max    int    `db:"max_active_runs"`
+		Paused bool   `db:"is_paused"`
 	}
-	err := t.SelectContext(ctx, &dags, "SELECT dag_id, max_active_runs FROM dag WHERE dag_id IN ("+dialect.Marks(len(ids))+") ORDER BY dag_id"+
+	err := t.SelectContext(ctx, &dags, "SELECT dag_id, max_active_runs, is_paused FROM dag WHERE dag_id IN ("+dialect.Marks(len(ids))+") ORDER BY dag_id"+
 		t.s.db.ForUpdate(), anys(ids)...)
 	if err != nil {
 		return nil, err
 	}
+	paused := map[string]bool{}
 	for _, d := range dags {
-		room[runKind{d.ID, 0}] = d.Max
+		room[runKind{d.ID, 0}], paused[d.ID] = d.Max, d.Paused
 	}
 	if len(open) > 0 {
 		var limits []struct {
@@ -189,6 +192,11 @@ func (t *tx) lockRoom(ctx context.Context, runs []*passRun, backfills map[int64]
 	}
 	for _, r := range running {
 		room[runKind{r.Dag, r.Backfill}] -= r.N
+	}
+	for k := range room {
+		if paused[k.dag] {
+			room[k] = 0
+		}
 	}
 	return room, nil
 }

@@ -127,7 +127,8 @@ func (t *tx) run(ctx context.Context, query string, args []any) (dialect.Outcome
 		out = o
 		return nil
 	}})
-	return out, t.flush(ctx)
+	err := t.flush(ctx) // which sets out
+	return out, err
 }
 
 // SelectContext reads all rows of a query into a slice, see sqlx.
