@@ -28,8 +28,19 @@ var errStop = errors.New("the test stops it")
 // waitFor polls until the condition holds; a test that never sees it fails.
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, cond, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, cond, time.Minute, 5*time.Millisecond, what)
 }
+
+// markerOf is a marker that no other process of this test has on this machine.
+func markerOf(t *testing.T, kind string) string {
+	t.Helper()
+	return fmt.Sprintf("%s-%d-%s", kind, os.Getpid(), t.Name())
+}
+
+// daemon is a script that starts a process in a session of its own, which notes
+// its number in the first argument when it is there, and goes on only then: the
+// shell's group, where it comes from, is ended with the shell.
+const daemon = `setsid bash -c 'echo $$ > "$1"; exec sleep 300' bash "$1" & until test -s "$1"; do sleep 0.01; done`
 
 // alive tells whether a process runs (and is more than an uncollected status).
 func alive(pid int) bool {
@@ -194,7 +205,7 @@ func TestStopEndsTheWholeGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "pid")
-			marker := "stop-" + t.Name()
+			marker := markerOf(t, "stop")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
 				pidFrom(t, file)
@@ -279,7 +290,7 @@ func TestAShortBackgroundJobMayFinish(t *testing.T) {
 func TestSetsidChildIsNotWaitedForAndSwept(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"quiet":       `setsid sleep 300 & echo $! > "$1"; head -c 200000 /dev/zero`,
+		"quiet":       daemon + `; head -c 200000 /dev/zero`,
 		"writes on":   `setsid bash -c 'trap "" PIPE; echo $$ > "$1"; while :; do echo x >&2; done' bash "$1" & head -c 200000 /dev/zero`,
 		"ignores":     `setsid bash -c 'trap "" TERM; echo $$ > "$1"; while :; do sleep 300; done' bash "$1" & head -c 200000 /dev/zero`,
 		"stops":       `setsid bash -c 'echo $$ > "$1"; kill -STOP $$; sleep 300' bash "$1" & head -c 200000 /dev/zero`,
@@ -288,7 +299,7 @@ func TestSetsidChildIsNotWaitedForAndSwept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "pid")
-			marker := "sweep-" + t.Name()
+			marker := markerOf(t, "sweep")
 			out, errOut := proc.NewTail(10), proc.NewTail(10)
 			res, err := proc.Run(t.Context(), proc.Command{
 				Argv:   bash(script+`; until test -s "$1"; do sleep 0.01; done`, file),
@@ -327,7 +338,7 @@ func TestSweepMatchesWholePartsOfTheMarker(t *testing.T) {
 	for _, m := range []string{prefix + "1", prefix + "1/t/1", prefix + "10/t/1"} {
 		file := filepath.Join(dir, strings.ReplaceAll(m, "/", "_"))
 		_, err := proc.Run(t.Context(), proc.Command{
-			Argv: bash(`setsid sleep 300 & echo $! > "$1"`, file), Marker: m,
+			Argv: bash(daemon, file), Marker: m,
 		})
 		require.NoError(t, err)
 		pids[m] = pidFrom(t, file)
@@ -352,7 +363,7 @@ func TestSweepReadsLargeEnvironments(t *testing.T) {
 		marker := fmt.Sprintf("large-%s%d/%d", filepath.Base(dir), os.Getpid(), size)
 		file := filepath.Join(dir, strconv.Itoa(size))
 		_, err := proc.Run(t.Context(), proc.Command{
-			Argv: bash(`setsid sleep 300 & echo $! > "$1"`, file), Marker: marker, ExtraEnv: []string{"BEFORE=" + strings.Repeat("x", size)},
+			Argv: bash(daemon, file), Marker: marker, ExtraEnv: []string{"BEFORE=" + strings.Repeat("x", size)},
 		})
 		require.NoError(t, err)
 		n, err := proc.Sweep(marker, time.Second)
@@ -369,7 +380,7 @@ func TestSweepUnlessKeepsWhatIsHeld(t *testing.T) {
 	for _, m := range []string{prefix + "/1/1", prefix + "/2/7"} {
 		file := filepath.Join(dir, strings.ReplaceAll(m, "/", "_"))
 		_, err := proc.Run(t.Context(), proc.Command{
-			Argv: bash(`setsid sleep 300 & setsid sleep 300 & echo $! > "$1"`, file), Marker: m,
+			Argv: bash(daemon+`; rm "$1"; `+daemon, file), Marker: m,
 		})
 		require.NoError(t, err)
 		pids[m] = pidFrom(t, file)

@@ -20,6 +20,14 @@ import (
 // killWait is how long a process may take to vanish after SIGKILL.
 const killWait = 5 * time.Second
 
+// A process that becomes another program has no environment for some
+// microseconds, or until a busy machine lets it go on. It is looked at again
+// each execPause, for execWait at the longest.
+const (
+	execPause = time.Millisecond
+	execWait  = time.Second
+)
+
 // Sweep ends every process whose environment has MarkerEnv with this value, or
 // with a value that begins with it and a slash, whatever its group or session:
 // SIGTERM and SIGCONT once, SIGKILL when grace has passed (at once when it is
@@ -125,33 +133,56 @@ func SweepUnless(prefix string, keep func(marker string) bool, grace time.Durati
 
 // visit calls f for every marked process with a handle on it. The handle is
 // taken before the environment is read, so that a number which was given to a
-// new process meanwhile is never signalled.
+// new process meanwhile is never signalled. Processes that are becoming another
+// program show their mark when they have: they are looked at again.
 func visit(marker string, f func(Process, *os.Process)) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return
 	}
 	self := os.Getpid()
-	var look reader
+	pids := make([]int, 0, len(entries))
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == self {
-			continue
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != self {
+			pids = append(pids, pid)
 		}
-		if _, ok := look.markerOf(pid, marker); !ok { // the cheap look first: most are not ours
+	}
+	var look reader
+	clock := dag.SystemClock{}
+	end := clock.Elapsed() + execWait
+	for {
+		if pids = look.through(pids, marker, f); len(pids) == 0 || clock.Elapsed() > end {
+			return
+		}
+		<-clock.After(execPause)
+	}
+}
+
+// through calls f for each of the processes that is marked, and gives those that
+// cannot tell yet.
+func (r *reader) through(pids []int, marker string, f func(Process, *os.Process)) (changing []int) {
+	for _, pid := range pids {
+		_, found := r.markerOf(pid, marker)
+		if found == unmarked { // the cheap look first: most are not ours
 			continue
 		}
 		handle, err := os.FindProcess(pid)
 		if err != nil {
 			continue
 		}
-		if value, ok := look.markerOf(pid, marker); ok {
+		value, found := r.markerOf(pid, marker)
+		switch found {
+		case isMarked:
 			p := describe(pid)
 			p.Marker = value
 			f(p, handle)
+		case isChanging:
+			changing = append(changing, pid)
+		case unmarked:
 		}
 		_ = handle.Release()
 	}
+	return changing
 }
 
 // collect waits for swept orphans where this process is the first one of a
@@ -192,8 +223,8 @@ func groupRuns(pgid int) bool {
 // looks at all processes of the machine when it ends.
 type reader struct{ buf []byte }
 
-// file reads a file; what it gives is good until the next one. Nothing for one
-// that cannot be read.
+// file reads a file; what it gives is good until the next one, and is nil only
+// for one that cannot be read.
 func (r *reader) file(path string) []byte {
 	fd, err := retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -230,19 +261,59 @@ func retried(call func() (int, error)) (int, error) {
 	}
 }
 
+// mark is what a look at a process finds.
+type mark int
+
+const (
+	unmarked mark = iota
+	isMarked
+	isChanging // it is becoming another program, and cannot tell
+)
+
 // markerOf reads the marker of a process and tells whether it belongs to the
 // wanted one.
-func (r *reader) markerOf(pid int, want string) (string, bool) {
+func (r *reader) markerOf(pid int, want string) (string, mark) {
 	env := r.file("/proc/" + strconv.Itoa(pid) + "/environ")
+	if env == nil {
+		return "", unmarked
+	}
 	if len(env) == 0 {
-		return "", false
+		if r.isChanging(pid) {
+			return "", isChanging
+		}
+		return "", unmarked
 	}
 	value, ok := lookupEnv(env, MarkerEnv)
 	if !ok || (value != want && !strings.HasPrefix(value, strings.TrimSuffix(want, "/")+"/")) {
-		return "", false
+		return "", unmarked
 	}
-	return value, true
+	return value, isMarked
 }
+
+// isChanging tells whether a process whose environment read as empty has one all
+// the same: between the old program and the new one, while the kernel loads it,
+// there is a moment without. A kernel thread and one that has ended have none at
+// all, and some are started with an empty one.
+func (r *reader) isChanging(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	var program [1]byte
+	if _, err := unix.Readlink(dir+"/exe", program[:]); err != nil {
+		return false // the cheap look first: of kernel threads there are hundreds
+	}
+	f := statFields(pid)
+	if len(f) <= statEnvEnd || f[0] == "Z" || f[0] == "X" {
+		return false
+	}
+	return f[statStartCode] == "0" || f[statEnvStart] != f[statEnvEnd]
+}
+
+// Where statFields has addresses in the process's memory: of the program, which
+// is 0 until all of the new one is in place, and the bounds of its environment.
+const (
+	statStartCode = 23
+	statEnvStart  = 47
+	statEnvEnd    = 48
+)
 
 // lookupEnv finds a variable in an environment as /proc shows it.
 func lookupEnv(env []byte, name string) (string, bool) {

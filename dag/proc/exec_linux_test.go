@@ -1,0 +1,45 @@
+//go:build linux
+
+package proc_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/dag/proc"
+)
+
+// TestAProcessThatBecomesAnotherProgramIsFound: while the kernel loads the new
+// program, the process has no environment to read. This one does nothing but
+// become itself again.
+func TestAProcessThatBecomesAnotherProgramIsFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script, begun := filepath.Join(dir, "again"), filepath.Join(dir, "begun")
+	// A file that a child of another test still has open for writing may be read,
+	// and may not be executed.
+	require.NoError(t, os.WriteFile(script, []byte(": > "+begun+"\nexec sh \"$0\"\n"), 0o600))
+	marker := markerOf(t, "again")
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := proc.Run(ctx, proc.Command{Argv: []string{"sh", script}, Marker: marker})
+		done <- err
+	}()
+	waitFor(t, "the process to run", func() bool { _, err := os.Stat(begun); return err == nil })
+	missed := 0
+	for range 100 {
+		left, err := proc.Leftovers(marker)
+		require.NoError(t, err)
+		if len(left) == 0 {
+			missed++
+		}
+	}
+	stop()
+	require.NoError(t, <-done)
+	require.Zero(t, missed, "looks that did not see it")
+}
