@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,4 +105,118 @@ func TestAServerThatDecidesAboutCharacterSets(t *testing.T) {
 	require.NoError(t, db.Reader().Get(&got, "SELECT s FROM x WHERE id = 1"))
 	require.Equal(t, text, got)
 	require.Equal(t, 0, value(t, db, 3))
+}
+
+// together runs statements and, where asks is set, leaves the rows of a query behind
+// them unread.
+func together(ctx context.Context, db *dialect.DB, tx *sqlx.Tx, asks bool, list ...dialect.Statement) error {
+	if !asks {
+		_, err := db.ExecTogether(ctx, tx, list)
+		return err
+	}
+	rows, _, err := db.QueryAfter(ctx, tx, list, "SELECT v FROM x", nil)
+	if err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+func adds(ids ...int) []dialect.Statement {
+	list := make([]dialect.Statement, len(ids))
+	for i, id := range ids {
+		list[i] = dialect.Statement{Text: "UPDATE x SET v = v + 1 WHERE id = ?", Args: []any{id}, Asked: true}
+	}
+	return list
+}
+
+// A lock wait undoes the one statement of several that waited: what was before it goes
+// with the transaction, and what was behind it has not been run.
+func TestStatementsTogetherThatWaitForALock(t *testing.T) {
+	t.Parallel()
+	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
+		db := openWith(t, dsn, dialect.Options{LockWait: time.Second, Together: true, MaxConns: 2})
+		table(t, db)
+		for n, asks := range []bool{false, true} {
+			other, err := db.Writer().Beginx()
+			require.NoError(t, err)
+			_, err = other.Exec("UPDATE x SET v = 100 WHERE id = 2")
+			require.NoError(t, err)
+			calls := 0
+			require.NoError(t, db.Write(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				calls++
+				err := together(ctx, db, tx, asks, adds(1, 2, 3)...)
+				if err != nil {
+					require.Equal(t, dialect.ClassRetryable, dialect.ClassOf(err), "%v", err)
+					require.NoError(t, other.Rollback())
+				}
+				return err
+			}))
+			require.Equal(t, 2, calls)
+			require.Equal(t, []int{n + 1, n + 1, n + 1}, []int{value(t, db, 1), value(t, db, 2), value(t, db, 3)})
+		}
+	})
+}
+
+// Of two deadlocked lists one is undone and begins anew.
+func TestStatementsTogetherThatAreADeadlock(t *testing.T) {
+	t.Parallel()
+	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
+		const times = 50
+		db := openWith(t, dsn, dialect.Options{Together: true, MaxConns: 2})
+		table(t, db)
+		var g sync.WaitGroup
+		for _, list := range [][]dialect.Statement{adds(1, 2, 3), adds(3, 2, 1)} {
+			g.Go(func() {
+				for n := 0; n < times; {
+					err := db.Write(context.Background(), func(ctx context.Context, tx *sqlx.Tx) error { return together(ctx, db, tx, n%2 == 0, list...) })
+					switch {
+					case err == nil:
+						n++
+					case dialect.ClassOf(err) != dialect.ClassRetryable: // five deadlocks are one too many
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		g.Wait()
+		require.Equal(t, []int{2 * times, 2 * times, 2 * times}, []int{value(t, db, 1), value(t, db, 2), value(t, db, 3)})
+	})
+}
+
+// A context that ends while statements run together: none of them is kept, and the
+// line is not used again.
+func TestStatementsTogetherWhoseContextEnds(t *testing.T) {
+	t.Parallel()
+	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
+		db := openWith(t, dsn, dialect.Options{Together: true, MaxConns: 2})
+		table(t, db)
+		other, err := db.Writer().Beginx()
+		require.NoError(t, err)
+		_, err = other.Exec("UPDATE x SET v = v + 1 WHERE id = 2")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			defer cancel()
+			for range 1000 {
+				var n int
+				if other.Get(&n, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE '%v + 100%' AND id <> CONNECTION_ID()"); n > 0 {
+					return
+				}
+			}
+		}()
+		text := "UPDATE x SET v = v + 100 WHERE id = ?"
+		err = db.Write(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			_, err := db.ExecTogether(ctx, tx, []dialect.Statement{{Text: text, Args: []any{1}}, {Text: text, Args: []any{2}}, {Text: text, Args: []any{3}}})
+			return err
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, other.Rollback())
+		require.NoError(t, db.Write(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { // waits for what the server still runs
+			_, err := db.ExecTogether(ctx, tx, []dialect.Statement{set(3, 5), set(3, 6)})
+			return err
+		}))
+		require.Equal(t, []int{6, 6, 6}, []int{value(t, db, 1), value(t, db, 2), value(t, db, 3)})
+	})
 }
