@@ -100,7 +100,7 @@ func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
 		// Values are written into texts as UTF-8: another set may read their quotes otherwise.
 		"SET NAMES utf8mb4 COLLATE utf8mb4_bin",
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
+		fmt.Sprintf("SET SESSION autocommit = 1, innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
 			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')", int(o.LockWait/time.Second)),
 	}, o.Together}), "mysql")
 	pool.SetMaxOpenConns(o.MaxConns)

@@ -86,13 +86,15 @@ func TestATransactionWhoseLineBreaksAtTheFirstStatement(t *testing.T) {
 	})
 }
 
-// A server may decide which characters its clients speak (character-set-client-handshake,
-// init_connect). Where it takes the bytes of UTF-8 for GBK, the last of three takes the
-// escape behind it along, and a quote in a value would end the text.
-func TestAServerThatDecidesAboutCharacterSets(t *testing.T) {
+// A server may decide what its sessions begin with (character-set-client-handshake,
+// autocommit, init_connect). Where it takes the bytes of UTF-8 for GBK, the last of
+// three takes the escape behind it along, and a quote in a value would end the text.
+// Where a statement by itself is not committed, it is lost with its line.
+func TestAServerThatDecidesHowSessionsBegin(t *testing.T) {
 	t.Parallel()
-	p := sqltest.StartMariaDB(t, "--character-set-server=gbk", "--skip-character-set-client-handshake")
-	db := openWith(t, p.Fresh(t), dialect.Options{Together: true})
+	p := sqltest.StartMariaDB(t, "--character-set-server=gbk", "--skip-character-set-client-handshake", "--autocommit=0")
+	dsn := p.Fresh(t)
+	db, other := openWith(t, dsn, dialect.Options{Together: true}), openWith(t, dsn, dialect.Options{})
 	table(t, db)
 	_, err := db.Writer().Exec("ALTER TABLE x MODIFY s VARCHAR(100) CHARACTER SET utf8mb4")
 	require.NoError(t, err)
@@ -105,6 +107,10 @@ func TestAServerThatDecidesAboutCharacterSets(t *testing.T) {
 	require.NoError(t, db.Reader().Get(&got, "SELECT s FROM x WHERE id = 1"))
 	require.Equal(t, text, got)
 	require.Equal(t, 0, value(t, db, 3))
+
+	_, err = other.Writer().Exec("UPDATE x SET v = 5 WHERE id = 2")
+	require.NoError(t, err)
+	require.Equal(t, 5, value(t, db, 2))
 }
 
 // together runs statements and, where asks is set, leaves the rows of a query behind
