@@ -270,8 +270,8 @@ func (t *tx) freeRuns(ctx context.Context, where string, args ...any) ([]int64, 
 func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
 	t.woke = t.woke || len(ids) > 0
 	t.s.memory.forget(ids)
-	updated := "?"
-	if !t.s.db.IsSQLite() { // there transactions begin side by side, and may bear one instant
+	updated := "MAX(?, updated_at)" // which a pass may have moved beyond the clock
+	if !t.s.db.IsSQLite() {         // there transactions begin side by side, and may bear one instant
 		updated = "GREATEST(?, updated_at + INTERVAL 1 MICROSECOND)"
 	}
 	for part := range slices.Chunk(ids, chunk) {

@@ -14,9 +14,10 @@ type passRow struct {
 	runRow
 	UpdatedAt  dialect.Time `db:"updated_at"`
 	NextEvalAt dialect.Time `db:"next_eval_at"`
+	ChangeLog  changeLog    `db:"change_log"`
 }
 
-const passColumns = runColumns + ", updated_at, next_eval_at"
+const passColumns = runColumns + ", updated_at, next_eval_at, change_log"
 
 // endedStates are the states that are an instance's end, see dag.State.Finished.
 const endedStates = "('success', 'failed', 'skipped', 'upstream_failed', 'removed')"
@@ -74,7 +75,7 @@ func (t *tx) passRows(ctx context.Context, tail string, args ...any) ([]passRow,
 	var r passRow
 	targets := []any{
 		&r.ID, &r.DagID, &r.RunID, &r.Type, &r.State, &r.LogicalDate, &r.DataIntervalStart, &r.DataIntervalEnd, &r.RunAfter, &r.QueuedAt, &r.StartDate,
-		&r.EndDate, &r.Reason, &r.Conf, &r.TriggeredBy, &r.Note, &r.ClearNumber, &r.IsReplay, &r.VersionID, &r.UpdatedAt, &r.NextEvalAt,
+		&r.EndDate, &r.Reason, &r.Conf, &r.TriggeredBy, &r.Note, &r.ClearNumber, &r.IsReplay, &r.VersionID, &r.UpdatedAt, &r.NextEvalAt, &r.ChangeLog,
 	}
 	var out []passRow
 	for found.Next() {
@@ -90,7 +91,7 @@ func (t *tx) passRows(ctx context.Context, tail string, args ...any) ([]passRow,
 func passRuns(rows []passRow) []*passRun {
 	out := make([]*passRun, len(rows))
 	for i := range rows {
-		out[i] = &passRun{run: rows[i].model(), seen: stamp{rows[i].UpdatedAt.Time, rows[i].NextEvalAt.Ptr()}}
+		out[i] = &passRun{run: rows[i].model(), seen: stamp{rows[i].UpdatedAt.Time, rows[i].NextEvalAt.Ptr()}, log: rows[i].ChangeLog}
 	}
 	return out
 }

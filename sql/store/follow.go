@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/airlock-dag/airlock/dag"
@@ -83,8 +84,11 @@ func (t *tx) runsBehind(ctx context.Context, ids []int64, good []settled) ([]*pa
 		if err != nil {
 			return nil, errors.Join(errOtherwise, err)
 		}
-		runs[i] = &passRun{run: m.run, seen: m.stamp, def: def, held: m.held, index: m.index, kept: m.kept, recalled: true, unseen: true}
+		runs[i] = &passRun{run: m.run, seen: m.stamp, log: m.log, def: def, held: m.held, index: m.index, kept: m.kept, recalled: true, unseen: true}
 		byID[m.run.ID] = runs[i]
+		if len(m.held) >= keepsFrom {
+			t.believed = append(t.believed, m.run.ID)
+		}
 	}
 	for _, g := range good {
 		byID[g.row.DagRunID].change(g.row.ID, g.result)
@@ -101,16 +105,28 @@ func (t *tx) lockRunning(ctx context.Context, ids []int64) ([]*passRun, error) {
 	return passRuns(rows), err
 }
 
-// recallRuns fills in what the decisions look at: from memory, with the results
-// of this transaction, where nothing else has changed, else from the tables.
+// recallRuns fills in what the decisions look at: from memory, with what others
+// and the results of this transaction have changed, where that is known, else from
+// the tables.
 func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) error {
 	var unknown []*passRun
-	known := map[int64]*passRun{}
+	known, behind := map[int64]*passRun{}, map[int64]*passRun{}
 	for _, r := range runs {
-		m := t.s.memory.take(r.run.ID, r.seen)
+		m := t.s.memory.take(r.run.ID)
+		r.shared = r.log.endsAt(r.seen)
 		if m == nil || r.wait || t.s.cluster {
 			unknown = append(unknown, r)
 			continue
+		}
+		still := m.stamp.equal(r.seen)
+		r.shared = r.shared || m.shared || !still && len(m.held) >= keepsFrom
+		var changed []int64
+		if !still {
+			var found bool
+			if changed, found = r.log.since(m.stamp, r.seen); !found || len(changed) > len(m.held)/2 {
+				unknown = append(unknown, r)
+				continue
+			}
 		}
 		var err error
 		if r.def, err = t.s.version(ctx, t, r.run.VersionID); err != nil || t.overdue(r) {
@@ -119,6 +135,18 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 		}
 		r.held, r.index, r.kept, r.recalled = m.held, m.index, m.kept, true
 		known[r.run.ID] = r
+		for _, id := range changed {
+			behind[id] = r
+		}
+	}
+	lost, err := t.catchUp(ctx, behind)
+	if err != nil {
+		return err
+	}
+	for _, r := range lost {
+		r.held, r.index, r.kept, r.recalled = nil, nil, nil, false
+		delete(known, r.run.ID)
+		unknown = append(unknown, r)
 	}
 	for _, g := range good {
 		if r := known[g.row.DagRunID]; r != nil {
@@ -126,6 +154,34 @@ func (t *tx) recallRuns(ctx context.Context, runs []*passRun, good []settled) er
 		}
 	}
 	return t.loadRuns(ctx, unknown)
+}
+
+// catchUp reads instances that others have changed, by id, into what is remembered
+// of their runs. It gives those runs of which it is not known after all what has
+// changed.
+func (t *tx) catchUp(ctx context.Context, behind map[int64]*passRun) (lost []*passRun, err error) {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(behind)), chunk) {
+		in, args := t.s.among(part)
+		if err := eachInstance(ctx, t, scheduleColumns, "task_instance"+t.force("PRIMARY"), " WHERE id IN "+in, args, func(row *instanceRow) {
+			r := behind[row.ID]
+			ti := r.changing(row.ID)
+			if ti == nil || row.DagRunID != r.run.ID || row.TaskID != ti.TaskID || row.MapIndex != ti.MapIndex {
+				return
+			}
+			row.DagID, row.RunID = r.run.DagID, r.run.RunID
+			r.fleeting = r.fleeting || row.Replaying
+			*ti = row.model()
+			delete(behind, row.ID)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range behind { // not an instance that it had
+		if !slices.Contains(lost, r) {
+			lost = append(lost, r)
+		}
+	}
+	return lost, nil
 }
 
 // overdue tells whether a run is over its limit of time: what ends then has to be
@@ -151,7 +207,7 @@ func (r *passRun) change(id int64, result *dag.Result) {
 // not kept: its instances change in more than their state.
 func (s *Store) remember(runs []*passRun) {
 	for _, r := range runs {
-		if r.wait || r.raced || r.fleeting || r.def == nil || !r.followable() || r.run.State.Finished() || !r.recalled && looksBack(r.def) {
+		if !r.shared && !s.follows.Load() || r.wait || r.raced || r.fleeting || r.def == nil || !r.followable() || r.run.State.Finished() || !r.recalled && looksBack(r.def) {
 			continue
 		}
 		for _, tr := range r.decision.Transitions {
@@ -165,6 +221,6 @@ func (s *Store) remember(runs []*passRun) {
 				ti.NextTryAt = nil
 			}
 		}
-		s.memory.put(r.run.ID, &remembered{stamp: r.written, run: r.run, held: r.held, index: r.index, kept: r.kept})
+		s.memory.put(r.run.ID, &remembered{stamp: r.written, log: r.log, run: r.run, held: r.held, index: r.index, kept: r.kept, shared: r.shared})
 	}
 }

@@ -54,15 +54,21 @@ type runMemory struct {
 
 type remembered struct {
 	stamp stamp
+	log   changeLog
 	run   dag.Run
 	held  []dag.TaskInstance
 	index map[int64]int
 	kept  *dag.Kept // what decisions go on from; nil in a small run
+	// shared is set when the run is wide and other processes decide about it as well:
+	// see changeLog. What was remembered may be gone then, and only this be left.
+	shared bool
 }
 
 // weight is what a run takes of maxRemembered: an instance for each that it has, and
 // as many as its own row would fill.
-func (r *remembered) weight() int { return len(r.held) + 1 + len(r.run.Conf)/instanceBytes }
+func (r *remembered) weight() int {
+	return len(r.held) + 1 + (len(r.run.Conf)+len(r.log))/instanceBytes
+}
 
 // keepsFrom is from how many instances on a run's evaluation is kept: a look at
 // all of a smaller one costs no more than going on.
@@ -70,32 +76,26 @@ const keepsFrom = 64
 
 func newRunMemory() *runMemory { return &runMemory{runs: map[int64]*remembered{}} }
 
-// take gives what is remembered of a run, if it is still so, and forgets it:
-// who changes it puts it back when the change is committed.
-func (m *runMemory) take(id int64, now stamp) *remembered {
+// take gives what is remembered of a run, and forgets it: who changes it puts it
+// back when the change is committed.
+func (m *runMemory) take(id int64) *remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.runs[id]
-	if r == nil {
-		return nil
-	}
 	m.drop(id)
-	if !r.stamp.equal(now) {
-		return nil
-	}
 	return r
 }
 
 // takeAll gives what is remembered of all of some runs, and forgets it; nil, and
 // nothing is forgotten, when one of them is not remembered as a run that waits
-// for nothing but its instances.
+// for nothing but its instances, or is shared: it has changed most likely.
 func (m *runMemory) takeAll(ids []int64) []*remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]*remembered, len(ids))
 	for i, id := range ids {
 		r := m.runs[id]
-		if r == nil || r.stamp.next != nil || r.run.State != dag.RunRunning {
+		if r == nil || r.shared || r.stamp.next != nil || r.run.State != dag.RunRunning {
 			return nil
 		}
 		out[i] = r
@@ -104,6 +104,19 @@ func (m *runMemory) takeAll(ids []int64) []*remembered {
 		m.drop(id)
 	}
 	return out
+}
+
+// share marks runs, of which nothing is remembered, as shared.
+func (m *runMemory) share(ids []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if m.runs[id] == nil && m.size < maxRemembered {
+			r := &remembered{shared: true}
+			m.runs[id] = r
+			m.size += r.weight()
+		}
+	}
 }
 
 // forget forgets runs.

@@ -26,6 +26,7 @@ const (
 type passRun struct {
 	run      dag.Run
 	seen     stamp // what its row was when it was locked
+	log      changeLog
 	def      *dag.DAG
 	held     []dag.TaskInstance // its instances
 	index    map[int64]int      // their places by id, once asked for
@@ -46,6 +47,8 @@ type passRun struct {
 	// fleeting is set for a run that is not to be remembered, recalled for one
 	// that was, and unseen for one that is not locked besides.
 	fleeting, recalled, unseen bool
+	// shared is set when other processes decide about the run as well.
+	shared bool
 	// written is what the pass left in the run's row.
 	written stamp
 }
@@ -89,7 +92,7 @@ func (s *Store) nothingDue(ctx context.Context, pass dag.SchedulePass) (dag.Sche
 // scheduled notes how a pass ended.
 func (s *Store) scheduled(report dag.ScheduleReport, runs []*passRun, err error) {
 	s.idle.passes.Store(err == nil && report.Looked == 0 && report.Queued == 0)
-	if err == nil && s.follows.Load() {
+	if err == nil {
 		s.remember(runs)
 	}
 }
@@ -210,7 +213,7 @@ func (t *tx) decideRun(r *passRun, decide Decide) []candidate {
 	if r.wait || r.err != nil {
 		return nil
 	}
-	if r.kept == nil && len(r.held) >= keepsFrom && t.s.follows.Load() {
+	if r.kept == nil && len(r.held) >= keepsFrom && (r.shared || t.s.follows.Load()) {
 		r.kept = &dag.Kept{}
 	}
 	snapshot := dag.RunSnapshot{Run: r.run, Instances: r.held, Past: r.past, Kept: r.kept}
@@ -284,6 +287,10 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 		r.written = stamp{t.after(r.seen.updated), t.nextLook(r)}
 		b.set(i, "updated_at", dialect.Stamp(r.written.updated))
 		b.set(i, "next_eval_at", dialect.StampPtr(r.written.next))
+		if log := t.logOf(r); log != r.log {
+			b.set(i, "change_log", string(log))
+			r.log = log
+		}
 		if r.started {
 			b.set(i, "state", string(dag.RunRunning))
 			b.set(i, "start_date", t.at)

@@ -176,6 +176,8 @@ type tx struct {
 	// trusts is set when it may go by what this process remembers, relied when it
 	// did in all that its results are about.
 	trusts, relied bool
+	// believed are wide runs that it decided about as they are remembered.
+	believed []int64
 	// asked is set when waits tells whether anything was scheduled as it began, and
 	// unqueued when it set queued instances back to that.
 	asked, waits, unqueued bool

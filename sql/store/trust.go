@@ -53,15 +53,19 @@ func (t *trust) proved(right bool) {
 func (s *Store) writeTrusting(ctx context.Context, op string, fn func(ctx context.Context, t *tx) error) error {
 	if s.trust.may() {
 		relied := false
+		var believed []int64
 		err := s.writeAsking(ctx, op, true, func(ctx context.Context, t *tx) error {
 			t.trusts = true
 			err := fn(ctx, t)
-			relied = t.relied
+			relied, believed = t.relied, t.believed
 			return err
 		})
 		otherwise := errors.Is(err, errOtherwise)
 		if otherwise || relied && err == nil { // what was not relied on proves nothing
 			s.trust.proved(!otherwise)
+		}
+		if otherwise {
+			s.memory.share(believed)
 		}
 		if !otherwise {
 			return err

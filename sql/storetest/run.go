@@ -60,6 +60,8 @@ func Run(t *testing.T, fresh Fresh) {
 		{"results are exchanged for work", testExchange},
 		{"what follows from results is decided with them", testFollow},
 		{"decisions about a wide run go on from one another", testWide},
+		{"processes that share a wide run see what the others changed", testShared},
+		{"processes that share a wide run go on from one another", testSharedInTurn},
 		{"what others changed in a run is seen", testFollowForgets},
 		{"what takes more than a look is left to the scheduler", testFollowLeaves},
 		{"the scheduler is told of a cleared attempt that has stopped", testFollowTellsOfCleared},

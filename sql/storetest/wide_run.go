@@ -32,6 +32,9 @@ func (w *wideRun) decide(s *dag.RunSnapshot, now time.Time) (dag.Decision, error
 	all := *s
 	all.Kept = nil
 	whole := w.g.Evaluate(&all, now)
+	if s.Kept == nil { // a scheduler of its own, which has not seen that others decide as well
+		return whole, nil
+	}
 	before := s.Kept.Steps()
 	kept := w.g.Evaluate(s, now)
 	w.went += s.Kept.Steps() - before
@@ -63,15 +66,21 @@ func (w *wideRun) got(claims []dag.Claim, report dag.ScheduleReport) {
 	for _, r := range report.Runs {
 		require.NoError(w.t, r.Err)
 		for _, task := range r.Decision.Expand {
-			payloads := make([]json.RawMessage, 70)
-			for i := range payloads {
-				payloads[i] = raw(fmt.Sprintf(`{"x":%d}`, i))
-			}
-			_, err := w.s.ExpandTask(w.t.Context(), w.run.ID, task, payloads)
-			require.NoError(w.t, err)
+			w.expand(task)
 		}
 	}
 	w.held = append(w.held, claims...)
+}
+
+// expand makes 70 instances of a mapped task.
+func (w *wideRun) expand(task string) {
+	w.t.Helper()
+	payloads := make([]json.RawMessage, 70)
+	for i := range payloads {
+		payloads[i] = raw(fmt.Sprintf(`{"x":%d}`, i))
+	}
+	_, err := w.s.ExpandTask(w.t.Context(), w.run.ID, task, payloads)
+	require.NoError(w.t, err)
 }
 
 // settled holds the tables against a look at the whole run: where none is called
