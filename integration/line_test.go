@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/airlock-dag/airlock/sql/sqltest"
 )
 
 // line is the wire between Airlock and its databases, as a test wants it: a
@@ -116,16 +118,15 @@ func (p *line) wait() {
 	<-held
 }
 
-// takes tells whether this packet's answer is to be lost. 0x03 is the
-// protocol's command for a statement. of tells whether the connection's
-// transaction is of the kind that is meant.
+// takes tells whether this packet's answer is to be lost. of tells whether the
+// connection's transaction is of the kind that is meant.
 func (p *line) takes(packet []byte, of *bool, own ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.only != "" && bytes.Contains(packet, []byte(p.only)) {
 		*of = true
 	}
-	if p.swallow == 0 || !bytes.HasSuffix(packet, []byte("\x03COMMIT")) || p.only != "" && !*of {
+	if p.swallow == 0 || !sqltest.EndsInCommit(packet) || p.only != "" && !*of {
 		return false
 	}
 	p.swallow--
@@ -183,6 +184,7 @@ func (p *line) serve(client net.Conn) {
 	go func() {
 		defer func() { _ = client.Close(); _ = up.Close() }()
 		buf := make([]byte, 64<<10)
+		var answers sqltest.Answers
 		for {
 			n, err := up.Read(buf)
 			if err != nil {
@@ -192,6 +194,9 @@ func (p *line) serve(client net.Conn) {
 			mu.Lock()
 			lose := dumb
 			mu.Unlock()
+			if lose && !answers.Done(buf[:n]) {
+				continue
+			}
 			if lose {
 				return
 			}

@@ -86,8 +86,10 @@ type DB struct {
 	read    *sqlx.DB
 	// together is set when several statements may be sent at once.
 	together bool
-	o        Options
-	commits  atomic.Int64
+	// apart is set when nothing can be sent with COMMIT.
+	apart   atomic.Bool
+	o       Options
+	commits atomic.Int64
 }
 
 // Open connects to the database of a DSN (see docs/operations.md) and asks its

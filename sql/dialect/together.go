@@ -22,6 +22,9 @@ type Statement struct {
 	Args []any
 	// Asked is set where the caller of QueryAfter wants to know what it came to.
 	Asked bool
+	// Must is how many rows it has to match; 0 where that is not known. AtCommit
+	// sees to it.
+	Must int
 }
 
 // Outcome is what a statement came to: the rows that it matched, and the id that
@@ -145,6 +148,7 @@ type togetherConn struct {
 	serverConn
 	begins   bool       // a transaction has begun that the server does not know of yet
 	outcomes *[]Outcome // set when the next is several statements: where what they came to goes
+	last     lastWords
 }
 
 const (
@@ -160,21 +164,26 @@ func (c *togetherConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.
 	if !c.IsValid() {
 		return nil, driver.ErrBadConn
 	}
-	c.begins = true
+	c.begins, c.last = true, lastWords{}
 	return togetherTx{c}, nil
 }
 
 // CheckNamedValue implements driver.NamedValueChecker. It takes the place of the
-// outcomes out of the arguments. Where one of these is refused nothing is run, and
-// the outcomes must not be taken for those of the connection's next statement.
+// outcomes out of the arguments, and the sign that statements wait for COMMIT.
+// Where one of these is refused nothing is run, and neither must be taken for that
+// of the connection's next statement.
 func (c *togetherConn) CheckNamedValue(v *driver.NamedValue) error {
-	if out, is := v.Value.(*[]Outcome); is {
-		c.outcomes = out
+	switch x := v.Value.(type) {
+	case *[]Outcome:
+		c.outcomes = x
+		return driver.ErrRemoveArgument
+	case withCommit:
+		c.last.next = true
 		return driver.ErrRemoveArgument
 	}
 	err := c.serverConn.CheckNamedValue(v)
 	if err != nil {
-		c.outcomes = nil
+		c.outcomes, c.last.next = nil, false
 	}
 	return err
 }
@@ -183,6 +192,10 @@ func (c *togetherConn) CheckNamedValue(v *driver.NamedValue) error {
 func (c *togetherConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	out := c.outcomes
 	c.outcomes = nil
+	if c.last.next {
+		c.last = lastWords{text: query, args: args}
+		return driver.ResultNoRows, nil
+	}
 	begins := c.begins
 	if begins {
 		query = beginWith + query
@@ -281,25 +294,4 @@ func takeOutcomes(r driver.Result, out *[]Outcome, begun bool) error {
 		(*out)[i] = Outcome{rows[i], ids[i]}
 	}
 	return nil
-}
-
-// togetherTx ends a transaction.
-type togetherTx struct{ c *togetherConn }
-
-// Commit implements driver.Tx.
-func (t togetherTx) Commit() error { return t.end("COMMIT") }
-
-// Rollback implements driver.Tx.
-func (t togetherTx) Rollback() error { return t.end("ROLLBACK") }
-
-func (t togetherTx) end(how string) error {
-	if t.c.begins { // the server has not heard of it
-		t.c.begins = false
-		if !t.c.IsValid() {
-			return driver.ErrBadConn
-		}
-		return nil
-	}
-	_, err := t.c.serverConn.ExecContext(context.Background(), how, nil)
-	return err
 }

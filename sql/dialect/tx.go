@@ -77,6 +77,9 @@ func (d *DB) repeat(ctx context.Context, run func() error) error {
 		if ctx.Err() != nil {
 			return cancelled(ctx, err)
 		}
+		if errors.Is(err, errNotAtCommit) && d.apart.CompareAndSwap(false, true) {
+			continue
+		}
 		if try == Tries || !repeatable(err) {
 			return err
 		}

@@ -81,8 +81,12 @@ func (p *CutProxy) serve(client net.Conn) {
 	back.Go(func() {
 		defer close(answered)
 		buf := make([]byte, 64<<10)
+		var answers Answers
 		for {
 			n, err := up.Read(buf)
+			if err == nil && cut.Load() && !answers.Done(buf[:n]) {
+				continue
+			}
 			if err != nil || cut.Load() {
 				_ = client.Close()
 				return
@@ -104,8 +108,7 @@ func (p *CutProxy) serve(client net.Conn) {
 		if h := p.hold.Load(); h != nil && bytes.Contains(buf[:n], h.text) && p.hold.CompareAndSwap(h, nil) {
 			h.do()
 		}
-		// 0x03 is the protocol's command for a statement.
-		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
+		if EndsInCommit(buf[:n]) && p.armed.CompareAndSwap(true, false) {
 			p.cuts.Add(1)
 			cut.Store(true)
 			if p.dropAnswer {

@@ -58,7 +58,7 @@ func (t *tx) claim(ctx context.Context, p dag.ClaimParams, known map[int64]dag.R
 	if p.OnlyRun != 0 {
 		c.add("dag_run_id = ?", p.OnlyRun)
 	}
-	rows, err := instances(ctx, t, claimColumns, "task_instance"+t.force("k_claim"), c.where()+
+	rows, err := instances(ctx, t, queuedColumns, "task_instance"+t.force("k_claim"), c.where()+
 		claimOrder+" LIMIT ?"+t.s.db.SkipLocked(), append(c.args, p.N)...)
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -143,11 +143,18 @@ func (t *tx) begin(ctx context.Context, rows []instanceRow, p dag.ClaimParams) e
 }
 
 // claims puts rows and their runs together; byID has those runs that are known.
+// One that is as this process remembers it is not read.
 func (s *Store) claims(ctx context.Context, q queryer, rows []instanceRow, byID map[int64]dag.Run) ([]dag.Claim, error) {
 	var ids []int64
 	for i := range rows {
-		if _, known := byID[rows[i].DagRunID]; !known {
-			ids = append(ids, rows[i].DagRunID)
+		id := rows[i].DagRunID
+		if _, known := byID[id]; known {
+			continue
+		}
+		if run, known := s.memory.run(id, rows[i].RunUpdated); known {
+			byID[id] = run
+		} else {
+			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)

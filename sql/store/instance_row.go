@@ -47,6 +47,9 @@ type instanceRow struct {
 	LeaseUntil     dialect.Time `db:"lease_until"`
 	FirstFailedAt  dialect.Time `db:"first_failed_at"`
 	UpdatedAt      dialect.Time `db:"updated_at"`
+	// RunUpdated is updated_at of its run, where that runs and nothing is to be
+	// decided about it; see queuedColumns.
+	RunUpdated dialect.Time `db:"-"`
 }
 
 func (r *instanceRow) model() dag.TaskInstance {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
 // stamp is what tells one state of a run from the next: updated_at, which every
@@ -117,6 +118,18 @@ func (m *runMemory) share(ids []int64) {
 			m.size += r.weight()
 		}
 	}
+}
+
+// run gives a run that is remembered as one that waits for nothing but its
+// instances, and was last updated at an instant.
+func (m *runMemory) run(id int64, updated dialect.Time) (dag.Run, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.runs[id]
+	if r == nil || !updated.Valid || !r.stamp.equal(stamp{updated: updated.Time}) || r.run.State != dag.RunRunning {
+		return dag.Run{}, false
+	}
+	return r.run, true
 }
 
 // forget forgets runs.

@@ -36,6 +36,15 @@ func claimColumns(r *instanceRow) (string, []any) {
 			&r.LeaseUntil, &r.FirstFailedAt, &r.UpdatedAt, &r.Payload, &r.Turn}
 }
 
+// queuedColumns are claimColumns with what tells whether the run is as this
+// process remembers it. It is no locking read: a run that somebody else is just
+// deciding about is as it was before.
+func queuedColumns(r *instanceRow) (string, []any) {
+	columns, targets := claimColumns(r)
+	return columns + ", (SELECT r.updated_at FROM dag_run r WHERE r.id = task_instance.dag_run_id AND r.state = 'running' AND r.next_eval_at IS NULL)",
+		append(targets, &r.RunUpdated)
+}
+
 // eachInstance reads rows of a column set. from is the table, tail what follows
 // it. Each row is read into the same place, which each must not keep.
 func eachInstance(ctx context.Context, q queryer, set columnSet, from, tail string, args []any, each func(r *instanceRow)) error {

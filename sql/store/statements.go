@@ -18,10 +18,11 @@ type queryer interface {
 }
 
 // later is a statement whose answer nobody waits for, and what is then to be made
-// of it: nil for nothing.
+// of it: nil for nothing. otherwise is what it is to match other rows than it must.
 type later struct {
 	dialect.Statement
-	then func(dialect.Outcome) error
+	then      func(dialect.Outcome) error
+	otherwise error
 }
 
 // later runs a statement before all that come after it in this transaction. On a
@@ -29,25 +30,52 @@ type later struct {
 // answer that is waited for is a round trip. So what it fails with, and what then
 // makes of it, comes later too.
 func (t *tx) later(ctx context.Context, then func(dialect.Outcome) error, query string, args ...any) error {
-	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args, Asked: then != nil}, then})
+	return t.wait(ctx, later{Statement: dialect.Statement{Text: query, Args: args, Asked: then != nil}, then: then})
+}
+
+// laterMatching is later for a statement that must match n rows; otherwise it
+// fails with an error.
+func (t *tx) laterMatching(ctx context.Context, n int, otherwise error, query string, args ...any) error {
+	return t.wait(ctx, later{Statement: dialect.Statement{Text: query, Args: args, Asked: true, Must: n}, otherwise: otherwise})
+}
+
+func (t *tx) wait(ctx context.Context, l later) error {
+	t.pending = append(t.pending, l)
 	if t.s.db.IsSQLite() { // which has no round trips
 		return t.flush(ctx)
 	}
 	return nil
 }
 
-// laterMatching is later for a statement that must match n rows; otherwise it
-// fails with an error.
-func (t *tx) laterMatching(ctx context.Context, n int, otherwise error, query string, args ...any) error {
-	return t.later(ctx, func(o dialect.Outcome) error {
-		if o.Rows != int64(n) {
-			return otherwise
-		}
+// end runs what waits at the end of the transaction: with COMMIT, where nothing
+// has to be made of it but to see that it matched its rows.
+func (t *tx) end(ctx context.Context) error {
+	if len(t.pending) == 0 {
 		return nil
-	}, query, args...)
+	}
+	var otherwise error
+	for i := range t.pending {
+		p := &t.pending[i]
+		if p.then != nil || p.Must > 0 && otherwise != nil && otherwise != p.otherwise { //nolint:errorlint // whether it is the very same
+			return t.flush(ctx)
+		}
+		if p.Must > 0 {
+			otherwise = p.otherwise
+		}
+	}
+	list := make([]dialect.Statement, len(t.pending))
+	for i, p := range t.pending {
+		list[i] = p.Statement
+	}
+	goes, err := t.s.db.AtCommit(ctx, t.x, list)
+	if !goes {
+		return t.flush(ctx)
+	}
+	t.pending, t.otherwise = nil, otherwise
+	return err
 }
 
-// flush runs what waits. The end of a transaction does it, too.
+// flush runs what waits.
 func (t *tx) flush(ctx context.Context) error {
 	if len(t.pending) == 0 {
 		return nil
@@ -83,6 +111,9 @@ func (t *tx) joinedError(n int, err error) error {
 // settle makes of the outcomes what is to be made of them.
 func settle(done []later, outcomes []dialect.Outcome) error {
 	for i, p := range done {
+		if p.Must > 0 && outcomes[i].Rows != int64(p.Must) {
+			return p.otherwise
+		}
 		if p.then == nil {
 			continue
 		}
@@ -123,7 +154,7 @@ func (t *tx) insert(ctx context.Context, query string, args ...any) (int64, erro
 // be that of a statement before it: no caller may go on after one.
 func (t *tx) run(ctx context.Context, query string, args []any) (dialect.Outcome, error) {
 	var out dialect.Outcome
-	t.pending = append(t.pending, later{dialect.Statement{Text: query, Args: args}, func(o dialect.Outcome) error {
+	t.pending = append(t.pending, later{Statement: dialect.Statement{Text: query, Args: args}, then: func(o dialect.Outcome) error {
 		out = o
 		return nil
 	}})

@@ -188,8 +188,10 @@ type tx struct {
 	// began are the rows that it claimed, and done the results that it wrote.
 	began []instanceRow
 	done  []settled
-	// pending are the statements that are sent with the next one that is waited for.
-	pending []later
+	// pending are the statements that are sent with the next one that is waited for,
+	// and otherwise is what it is if one that goes with COMMIT matches other rows.
+	pending   []later
+	otherwise error
 }
 
 // begin is the first statement of a transaction. One that will ask whether
@@ -229,13 +231,16 @@ func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(c
 			err = t.openIncidents(ctx, t.failed)
 		}
 		if err == nil {
-			err = t.flush(ctx)
+			err = t.end(ctx)
 		}
 		last = t
 		crashpoint.At(op, "inside")
 		return err
 	})
 	crashpoint.At(op, "after")
+	if errors.Is(err, dialect.ErrOtherRows) {
+		err = last.otherwise
+	}
 	if err != nil {
 		return s.explain(op, err)
 	}
