@@ -197,7 +197,7 @@ publish:
       conn_id: media_store
       target: s3://media
       part_size: 5242880
-      bytes_per_second: 3000000         # slow enough to be killed in the middle
+      bytes_per_second: 1000000         # slow enough to be killed in the middle
 `)
 	p := h.start("standalone")
 	db := h.db()

@@ -69,7 +69,7 @@ func stopDrain(t *testing.T, h *house, db *sql.DB, role string) {
 		require.Eventually(t, func() bool { return decided() >= n }, patience, 5*time.Millisecond, "%d letters decided", n)
 	}
 	// Ctrl-C: the letter in hand is finished, the drain says that it is stopped.
-	p := h.start("dlq", "replay", "--apply", "--rate", "12/s")
+	p := h.start("dlq", "replay", "--apply", "--rate", "4/s")
 	atLeast(4)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	select {

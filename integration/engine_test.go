@@ -155,15 +155,15 @@ ends:
 // back with no attempt spent.
 func TestTermDrains(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=2s")
+	h := newHouse(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=8s")
 	gate := filepath.Join(h.home, "gate")
 	h.file("drain.yml", fmt.Sprintf(`
 drain:
   schedule: null
   tasks:
-    quick: {operator: bash, bash_command: "touch %s.quick; sleep 1; echo ok"}
-    slow:  {operator: bash, bash_command: "touch %s.slow; sleep 600"}
-`, gate, gate))
+    quick: {operator: bash, bash_command: "touch %[1]s.quick; until test -e %[1]s.stops; do sleep 0.05; done"}
+    slow:  {operator: bash, bash_command: "touch %[1]s.slow; sleep 600"}
+`, gate))
 	p := h.start("standalone")
 	db := h.db()
 	until(t, db, 1, "SELECT COUNT(*) FROM dag WHERE dag_id = 'drain'")
@@ -171,6 +171,12 @@ drain:
 	for _, name := range []string{".quick", ".slow"} {
 		require.Eventually(t, func() bool { _, err := os.Stat(gate + name); return err == nil }, patience, 20*time.Millisecond)
 	}
+	go func() { // the quick one ends when the process has been told to
+		for !strings.Contains(p.log.tail(1<<20), "running tasks may finish") && !p.dead() {
+			time.Sleep(pause)
+		}
+		_ = os.WriteFile(gate+".stops", nil, 0o600)
+	}()
 	require.Zero(t, p.term(t))
 	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM task_instance WHERE task_id = 'quick' AND state = 'success'"))
 	require.Equal(t, 1, count(db, "SELECT COUNT(*) FROM task_instance WHERE task_id = 'slow' AND state = 'queued' AND try_number = 0 AND failure_count = 0 AND crash_count = 0"))

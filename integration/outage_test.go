@@ -17,25 +17,26 @@ import (
 )
 
 // outageFile has no budget to waste: one crash or failure seals. %[1]s is a
-// file that gets a line for each start. The first task ends while the database
-// is away, the last one outlives its lease.
+// file that gets a line for each start. The first two tasks end when the database
+// is away, the third outlives its lease.
 const outageFile = `
 outage:
   schedule: null
   default_args: {retries: 0, max_crashes: 1, on_failure_callback: {callback: log}}
   tasks:
-    short: {operator: bash, bash_command: "echo short >> %[1]s; sleep 2; echo ok"}
-    wrong: {operator: bash, bash_command: "echo wrong >> %[1]s; sleep 2; exit 65"}
+    short: {operator: bash, bash_command: "echo short >> %[1]s; until test -e %[1]s.away; do sleep 0.05; done; echo ok"}
+    wrong: {operator: bash, bash_command: "echo wrong >> %[1]s; until test -e %[1]s.away; do sleep 0.05; done; exit 65"}
     long:  {operator: bash, bash_command: "echo long >> %[1]s; sleep 8; echo ok"}
     next:  {operator: bash, dependencies: [short], bash_command: "echo {{ ti.xcom_pull(task_ids='short') }} >> %[1]s"}
 `
 
-// outageLease outlasts the short steps by seconds and ends before the outage does.
+// outageLease outlasts the short steps and ends before the outage does.
 const outageLease = "AIRLOCK__WORKER__LEASE_DURATION=6s"
 
 // survives begins the DAG, has the database away for longer than a lease, and
 // counts: what had ended is written once, and nothing is spent by the outage.
-func survives(t *testing.T, h *house, db *sql.DB, away func()) {
+// away calls gone when it is.
+func survives(t *testing.T, h *house, db *sql.DB, away func(gone func())) {
 	t.Helper()
 	starts := filepath.Join(filepath.Dir(h.home), "starts")
 	h.file("outage.yml", fmt.Sprintf(outageFile, starts))
@@ -43,7 +44,7 @@ func survives(t *testing.T, h *house, db *sql.DB, away func()) {
 	h.ok("dags", "trigger", "outage")
 	lines := func() []string { b, _ := os.ReadFile(starts); return strings.Fields(string(b)) }
 	require.Eventually(t, func() bool { return len(lines()) == 3 }, patience, 20*time.Millisecond)
-	away()
+	away(func() { require.NoError(t, os.WriteFile(starts+".away", nil, 0o600)) })
 	until(t, db, 1, "SELECT COUNT(*) FROM dag_run WHERE state = 'failed'")
 	until(t, db, 3, "SELECT COUNT(*) FROM task_instance WHERE state = 'success' AND failure_count = 0 AND crash_count = 0")
 	until(t, db, 1, "SELECT COUNT(*) FROM dead_letter WHERE task_id = 'wrong' AND error_code = 'DATA_ERROR'")
@@ -81,12 +82,13 @@ func TestLockedFile(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, outageLease)
 	p := h.start("standalone")
-	survives(t, h, h.db(), func() {
+	survives(t, h, h.db(), func(gone func()) {
 		other, err := sql.Open("sqlite", "file:"+filepath.Join(h.home, "airlock.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, other.Close()) }()
 		tx, err := other.BeginTx(context.Background(), nil)
 		require.NoError(t, err)
+		gone()
 		time.Sleep(10 * time.Second)
 		require.NoError(t, tx.Rollback())
 	})
@@ -96,14 +98,16 @@ func TestLockedFile(t *testing.T) {
 // TestServerAway: the server is killed and comes back later, or hangs.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*testing.T, *sqltest.Process){
-		"killed": func(t *testing.T, p *sqltest.Process) {
+	for name, away := range map[string]func(*testing.T, *sqltest.Process, func()){
+		"killed": func(t *testing.T, p *sqltest.Process, gone func()) {
 			p.Kill()
+			gone()
 			time.Sleep(8 * time.Second)
 			p.Restart(t)
 		},
-		"hangs": func(t *testing.T, p *sqltest.Process) {
+		"hangs": func(t *testing.T, p *sqltest.Process, gone func()) {
 			require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGSTOP))
+			gone()
 			time.Sleep(8 * time.Second)
 			require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
 		},
@@ -115,7 +119,7 @@ func TestServerAway(t *testing.T) {
 			h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, outageLease)
 			h.ok("db", "migrate")
 			processes := []*process{h.start("scheduler"), h.start("worker")}
-			survives(t, h, open(t, dsn), func() { away(t, server) })
+			survives(t, h, open(t, dsn), func(gone func()) { away(t, server, gone) })
 			for _, p := range processes {
 				saysLittle(t, p)
 			}

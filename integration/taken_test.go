@@ -26,7 +26,7 @@ func TestATakenTaskIsStoppedLongBeforeItsHeartbeat(t *testing.T) {
 	h.file("taken.yml", fmt.Sprintf(`
 timed:
   schedule: null
-  dagrun_timeout: 3
+  dagrun_timeout: 15 # the worker has to begin it within that
   tasks: {t: {operator: bash, bash_command: "echo $$ > %[1]s/timed; exec sleep 600"}}
 cleared:
   schedule: null
