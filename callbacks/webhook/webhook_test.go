@@ -214,10 +214,7 @@ func TestServerThatHangsUp(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
+	addr := dagtest.NobodyListens(t)
 	f := notify(t, map[string]any{"url": "http://user:hunter2@" + addr + "/x?token=hunter2"})
 	require.True(t, f.Down)
 	require.Contains(t, f.Error(), "connection refused")

@@ -82,8 +82,10 @@ d:
 	}, patience, 20*time.Millisecond)
 	for task, words := range map[string]string{"big": "the task needs more slots than its pool has", "nowhere": "the task waits for a pool that does not exist"} {
 		require.Equal(t, dag.StateScheduled, e.instances("d", "r", task)[0].State)
-		require.Contains(t, e.log.String(), words)
-		require.Contains(t, e.log.String(), "task_id="+task)
+		// The pass says it after its commit, which the small one did not wait for.
+		require.Eventually(t, func() bool {
+			return strings.Contains(e.log.String(), words) && strings.Contains(e.log.String(), "task_id="+task)
+		}, patience, 20*time.Millisecond, words)
 	}
 	require.NoError(t, e.Store().SetPool(t.Context(), dag.Pool{Name: "two", Slots: 3}))
 	require.NoError(t, e.Store().SetPool(t.Context(), dag.Pool{Name: "nowhere", Slots: -1}))

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/airlock-dag/airlock/cmd/app"
 	"github.com/airlock-dag/airlock/cmd/config"
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 )
 
 const oneFailing = `
@@ -27,10 +29,9 @@ watched:
 // freeAddress is an address that nobody listened on a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := dagtest.FreePort()
 	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 func get(t *testing.T, url string) (int, string) {

@@ -251,7 +251,7 @@ func TestReplayStopsPausesAndGoesOn(t *testing.T) {
 	defer end()
 	h.ended(d.ID)
 	r = usual()
-	r.Rate, r.PauseShare = 60, 0.5
+	r.Rate, r.PauseShare = 30, 0.5 // seven seconds: it is looked at each second, and fifty have to be back
 	d = h.drain(desk, r)
 	require.Equal(t, dag.DrainPaused, d.State)
 	require.Contains(t, d.Reason, "came back")

@@ -3,5 +3,5 @@
 // process, and an external MySQL server where AIRLOCK_TEST_MYSQL_DSN names one.
 // Every call gives a fresh, empty database.
 //
-// It is for tests only and may import sql/dialect.
+// It is for tests only and may import sql/dialect and dag/dagtest.
 package sqltest

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/airlock-dag/airlock/dag/dagtest"
 )
 
 // galeraLibrary is where Debian's package galera-4 puts the provider.
@@ -58,7 +60,7 @@ func galeraNode(i int, peers string) (*Process, string, error) {
 	var port [4]int
 	for j := range port {
 		if err == nil {
-			port[j], err = freePort()
+			port[j], err = dagtest.FreePort()
 		}
 	}
 	if err != nil {

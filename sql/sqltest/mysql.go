@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/airlock-dag/airlock/dag/dagtest"
 )
 
 // MySQLDirEnv names the folder into which .ci/mysql unpacked a MySQL server;
@@ -33,7 +35,7 @@ func StartMySQL(tb testing.TB) *Process {
 		tb.Fatal(err)
 	}
 	p := &Process{dir: dir}
-	if p.port, err = freePort(); err == nil {
+	if p.port, err = dagtest.FreePort(); err == nil {
 		p.command = []string{script, "serve", unpacked, filepath.Join(dir, "data"), strconv.Itoa(p.port)}
 		err = p.run()
 	}

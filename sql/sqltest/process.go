@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	osexec "os/exec"
 	"os/user"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-dag/airlock/dag/dagtest"
 	"github.com/airlock-dag/airlock/sql/dialect"
 )
 
@@ -119,7 +119,7 @@ func start(flags []string) (*Process, error) {
 	}
 	// Another process may take the free port between asking and using it.
 	for range 5 {
-		if p.port, err = freePort(); err != nil {
+		if p.port, err = dagtest.FreePort(); err != nil {
 			break
 		}
 		if err = p.run(); err == nil {
@@ -158,15 +158,6 @@ func sweep() {
 			_ = os.RemoveAll(dir)
 		}
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // install makes the system tables, with a root that has no password.

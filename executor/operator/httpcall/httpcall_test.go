@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/httpcall"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
@@ -276,10 +276,7 @@ func TestTroubleOnTheWay(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	t.Cleanup(func() { close(hang) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	closed := "http://" + l.Addr().String()
-	require.NoError(t, l.Close())
+	closed := "http://" + dagtest.NobodyListens(t)
 	const short, long = 300 * time.Millisecond, time.Minute
 	for name, c := range map[string]struct {
 		endpoint, code string

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/dag/dagtest"
 )
 
 // Keys of the server's one account, and the bucket that it has.
@@ -61,10 +62,9 @@ func Start(t testing.TB) *Server {
 
 func start(t testing.TB, bin, dir string) (*Server, string, error) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := dagtest.FreePort()
 	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	var said bytes.Buffer
 	cmd := exec.Command(bin, address, dir, AccessKey, SecretKey)
 	cmd.Stdout, cmd.Stderr = &said, &said
