@@ -57,7 +57,8 @@ func (s *Store) RunsAhead(ctx context.Context, dagIDs []string) (map[string]dag.
 }
 
 // takeBackOf takes back what was made ahead of some DAGs, whose rows are locked.
-// A run that another scheduler holds is about to start: it was first.
+// A run that another scheduler holds is about to start, if that scheduler finds
+// nothing against it when it gets the DAG's row.
 func (t *tx) takeBackOf(ctx context.Context, dagIDs []string) error {
 	for part := range slices.Chunk(dagIDs, chunk) {
 		ids, err := t.freeRuns(ctx, "dag_id IN ("+dialect.Marks(len(part))+") AND "+isAhead, anys(part)...)

@@ -22,11 +22,15 @@ const passColumns = runColumns + ", updated_at, next_eval_at, change_log"
 // endedStates are the states that are an instance's end, see dag.State.Finished.
 const endedStates = "('success', 'failed', 'skipped', 'upstream_failed', 'removed')"
 
+// notPaused is the condition of a run whose DAG is not paused, or has no row. What
+// counts is what the table says: a run that is remembered goes by it as one that is
+// read, so that nobody has to be told of a pause.
+const notPaused = "COALESCE((SELECT d.is_paused FROM dag d WHERE d.dag_id = dag_run.dag_id), 0) = 0"
+
 // dueRun is the condition of a run that a pass looks at; its argument is the
 // present. Runs of paused DAGs are passed over, but for those in which nothing is
 // left to do: their end is told at once.
-const dueRun = `next_eval_at <= ? AND state IN ('queued', 'running') AND (NOT EXISTS
- (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) OR state = 'running' AND NOT EXISTS
+const dueRun = "next_eval_at <= ? AND state IN ('queued', 'running') AND (" + notPaused + ` OR state = 'running' AND NOT EXISTS
  (SELECT 1 FROM task_instance ti WHERE ti.dag_run_id = dag_run.id AND ti.state NOT IN ` + endedStates + `))`
 
 // dueRuns locks the runs of a pass, those that are due for the longest time first.

@@ -39,7 +39,7 @@ func (t *tx) follow(ctx context.Context, good []settled, decide Decide, onlyRun 
 	if err := t.wakeRuns(ctx, left); err != nil {
 		return report, nil, err
 	}
-	if err := t.applyDecisions(ctx, followed); err != nil {
+	if err := t.applyDecisions(ctx, followed, onlyRun != 0); err != nil {
 		return report, nil, err
 	}
 	// What waits for a slot may get one also where nothing became ready.
@@ -100,8 +100,8 @@ func (t *tx) runsBehind(ctx context.Context, ids []int64, good []settled) ([]*pa
 func (t *tx) lockRunning(ctx context.Context, ids []int64) ([]*passRun, error) {
 	var rows []passRow
 	in, args := t.s.among(ids)
-	err := t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run"+t.force("PRIMARY")+" WHERE id IN "+in+` AND state = 'running' AND NOT EXISTS
- (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY id`+t.s.db.ForUpdate(), args...)
+	err := t.SelectContext(ctx, &rows, "SELECT "+passColumns+" FROM dag_run"+t.force("PRIMARY")+" WHERE id IN "+in+" AND state = 'running' AND "+notPaused+
+		" ORDER BY id"+t.s.db.ForUpdate(), args...)
 	return passRuns(rows), err
 }
 

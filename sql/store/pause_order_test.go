@@ -15,13 +15,19 @@ import (
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
-// failing is a DAG that a failed run pauses, with running runs.
-func failing(t *testing.T, s *store.Store, id string, runs int) {
+// failing is a DAG that a failed run pauses, with running runs: a task a, and more
+// below each other.
+func failing(t *testing.T, s *store.Store, id string, runs int, below ...string) {
 	t.Helper()
 	d := &dag.DAG{ID: id, MaxActiveRuns: runs, MaxActiveTasks: runs, Timezone: "UTC", MaxConsecutiveFailedDagRuns: 1}
-	d.Tasks = []dag.Task{{
-		ID: "a", Operator: "bash", Queue: dag.DefaultQueue, Pool: dag.DefaultPool, PoolSlots: 1, PriorityWeight: 1, WeightRule: "absolute", TriggerRule: dag.AllSuccess,
-	}}
+	var last []string
+	for _, task := range append([]string{"a"}, below...) {
+		d.Tasks = append(d.Tasks, dag.Task{
+			ID: task, Upstream: last, Operator: "bash", Queue: dag.DefaultQueue, Pool: dag.DefaultPool, PoolSlots: 1, PriorityWeight: 1, WeightRule: "absolute",
+			TriggerRule: dag.AllSuccess,
+		})
+		last = []string{task}
+	}
 	ids, err := s.SyncDAGs(t.Context(), []dag.DAGUpdate{{DAG: d}})
 	require.NoError(t, err)
 	for r := range runs {
@@ -41,8 +47,7 @@ func fails(*dag.RunSnapshot, time.Time) (dag.Decision, error) {
 }
 
 // A pass that pauses a DAG, because its runs failed, holds the DAG's row. It waits
-// for no run of the DAG that another pass has, which will ask for that row; the run
-// is woken all the same, so that who remembers it learns of the pause.
+// for no run of the DAG that another pass has, which will ask for that row.
 func TestAPauseInAPassWaitsForNoRun(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqltest.Servers(t)[0].DSN)
@@ -56,54 +61,75 @@ func TestAPauseInAPassWaitsForNoRun(t *testing.T) {
 	defer func() { _ = other.Rollback() }()
 	var id int64
 	require.NoError(t, other.GetContext(ctx, &id, "SELECT id FROM dag_run WHERE dag_id = 'd' AND run_id = 'r2' FOR UPDATE"))
-	passed := make(chan error, 1)
-	go func() {
-		_, err := s.Schedule(ctx, dag.SchedulePass{}, fails)
-		passed <- err
-	}()
-	require.Eventually(t, func() bool {
-		var paused bool
-		return s.DB().Reader().GetContext(ctx, &paused, "SELECT is_paused FROM dag WHERE dag_id = 'd'") == nil && paused
-	}, time.Minute, 10*time.Millisecond, "the pause is committed while the other pass goes on")
-	var name string
-	require.NoError(t, other.GetContext(ctx, &name, "SELECT dag_id FROM dag WHERE dag_id = 'd' FOR UPDATE NOWAIT"), "the other pass waits for nobody")
-	require.NoError(t, other.Commit())
-	require.NoError(t, <-passed)
-	var woken bool
-	require.NoError(t, s.DB().Reader().GetContext(ctx, &woken, "SELECT next_eval_at IS NOT NULL FROM dag_run WHERE run_id = 'r2'"))
-	require.True(t, woken)
+	_, err = s.Schedule(ctx, dag.SchedulePass{}, fails)
+	require.NoError(t, err)
+	var paused bool
+	require.NoError(t, other.GetContext(ctx, &paused, "SELECT is_paused FROM dag WHERE dag_id = 'd' FOR UPDATE NOWAIT"))
+	require.True(t, paused, "while the other pass goes on")
 }
 
-// A pass that has a queued run when its DAG is paused may start it all the same, as it
-// does one that is replayed. The run is woken after that: who began it goes by the pause.
-func TestAPauseReachesARunThatIsBeingStarted(t *testing.T) {
+// A pass that has a queued run when its DAG is being paused waits for the DAG's row,
+// reads there that it is paused, and starts nothing.
+func TestAPassThatWaitsForAPauseGoesByIt(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqltest.Servers(t)[0].DSN)
 	ctx := t.Context()
-	failing(t, s, "d", 2)
-	s.DB().Writer().MustExecContext(ctx, "UPDATE dag_run SET next_eval_at = UTC_TIMESTAMP(6), state = 'queued', start_date = NULL WHERE run_id = 'r1'")
-	s.DB().Writer().MustExecContext(ctx, "UPDATE dag_run SET next_eval_at = NULL WHERE run_id = 'r0'")
+	failing(t, s, "d", 1)
+	s.DB().Writer().MustExecContext(ctx, "UPDATE dag_run SET next_eval_at = UTC_TIMESTAMP(6), state = 'queued', start_date = NULL")
+	s.DB().Writer().MustExecContext(ctx, "UPDATE task_instance SET state = 'none'")
 
-	pass, err := s.DB().Writer().BeginTxx(ctx, nil)
+	pause, err := s.DB().Writer().BeginTxx(ctx, nil)
 	require.NoError(t, err)
-	defer func() { _ = pass.Rollback() }()
-	var id int64
-	require.NoError(t, pass.GetContext(ctx, &id, "SELECT id FROM dag_run WHERE dag_id = 'd' AND run_id = 'r1' FOR UPDATE"))
-	paused := make(chan error, 1)
+	defer func() { _ = pause.Rollback() }()
+	pause.MustExecContext(ctx, "UPDATE dag SET is_paused = 1")
+	passed := make(chan error, 1)
 	go func() {
-		_, err := s.SetPaused(ctx, "d", true)
-		paused <- err
+		_, err := s.Schedule(ctx, dag.SchedulePass{}, evaluate(s))
+		passed <- err
 	}()
 	require.Eventually(t, func() bool {
-		var is bool
-		return s.DB().Reader().GetContext(ctx, &is, "SELECT is_paused FROM dag WHERE dag_id = 'd'") == nil && is
-	}, time.Minute, 10*time.Millisecond)
-	pass.MustExecContext(ctx, "UPDATE dag_run SET state = 'running', start_date = UTC_TIMESTAMP(6), next_eval_at = NULL WHERE id = ?", id)
-	require.NoError(t, pass.Commit())
-	require.NoError(t, <-paused)
-	var woken int
-	require.NoError(t, s.DB().Reader().GetContext(ctx, &woken, "SELECT COUNT(*) FROM dag_run WHERE state = 'running' AND next_eval_at IS NOT NULL"))
-	require.Equal(t, 2, woken)
+		var free []int64
+		return s.DB().Reader().SelectContext(ctx, &free, "SELECT id FROM dag_run FOR UPDATE SKIP LOCKED") == nil && len(free) == 0
+	}, time.Minute, 10*time.Millisecond, "the pass has the run")
+	require.NoError(t, pause.Commit())
+	require.NoError(t, <-passed)
+	state := func() (state string) {
+		require.NoError(t, s.DB().Reader().GetContext(ctx, &state, "SELECT state FROM dag_run"))
+		return state
+	}
+	require.Equal(t, "queued", state())
+	_, err = s.SetPaused(ctx, "d", false)
+	require.NoError(t, err)
+	_, err = s.Schedule(ctx, dag.SchedulePass{}, evaluate(s))
+	require.NoError(t, err)
+	require.Equal(t, "running", state())
+}
+
+// What looks whether a DAG is paused, for a run that it reads or that it remembers,
+// waits for nobody who holds the DAG's row.
+func TestAskingForAPauseWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqltest.Servers(t)[0].DSN)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	failing(t, s, "d", 1, "b", "c", "e")
+	other, err := s.DB().Writer().BeginTxx(ctx, nil)
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback() }()
+	other.MustExecContext(ctx, "UPDATE dag SET is_paused = 1")
+	worker := dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute}
+	claims, err := s.Claim(ctx, worker)
+	for _, next := range []string{"b", "c", "e"} {
+		require.NoError(t, err)
+		require.Len(t, claims, 1)
+		c := claims[0]
+		_, claims, _, err = s.ExchangeAndSchedule(ctx, []dag.Result{{
+			TaskInstanceID: c.ID, Fence: c.Fence, State: dag.StateSuccess,
+			Attempt: dag.Attempt{TaskInstanceID: c.ID, Fence: c.Fence, WorkerID: "w", StartDate: time.Now(), EndDate: time.Now()},
+		}}, worker, evaluate(s))
+		require.NoError(t, err)
+		require.Equal(t, next, claims[0].TaskID)
+	}
 }
 
 // While three processes end runs that pause their DAG, and somebody lets it go on

@@ -27,7 +27,7 @@ func TestSQLiteTakesTheIDs(t *testing.T) {
 	held.set(1, "end_date", "b")
 	held.guard = &rowGuard{only: "state = 'running'", column: "fence", seen: []any{1, 1}}
 	runs.setAll("updated_at", "c")
-	runs.guard = &rowGuard{only: "state = 'running' AND next_eval_at IS NULL", column: "updated_at", seen: []any{"a", "b"}}
+	runs.guard = &rowGuard{only: "state = 'running' AND next_eval_at IS NULL AND " + notPaused, column: "updated_at", seen: []any{"a", "b"}}
 	var guarded []plan
 	for column, b := range map[string]*bulk{"end_date": held, "": runs} {
 		query, args, err := b.varying(s, column)
@@ -52,6 +52,7 @@ func TestSQLiteTakesTheIDs(t *testing.T) {
 			require.NotContains(t, step.Detail, "(next_eval_at=", c.query)
 			require.NotContains(t, step.Detail, "SCAN task_instance", c.query)
 			require.NotContains(t, step.Detail, "SCAN dag_run", c.query)
+			require.NotContains(t, step.Detail, "dag_due", c.query)
 			require.NotContains(t, step.Detail, "TEMP B-TREE", c.query)
 		}
 	}

@@ -117,7 +117,7 @@ func (t *tx) schedule(ctx context.Context, pass dag.SchedulePass, decide Decide)
 	for _, r := range runs {
 		ready = append(ready, t.decideRun(r, decide)...)
 	}
-	if err := t.applyDecisions(ctx, runs); err != nil {
+	if err := t.applyDecisions(ctx, runs, pass.OnlyRun != 0); err != nil {
 		return report, nil, err
 	}
 	if report.Queued, report.NeverFit, err = t.queue(ctx, runs, ready, pass.OnlyRun); err != nil {
@@ -263,8 +263,9 @@ func (s *Store) check(d dag.Decision) error {
 var errFailedByDecision = errors.New("an instance becomes failed only together with its dead letter")
 
 // applyDecisions writes what the decisions ask for but the queueing, and when
-// each run is to be looked at again.
-func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
+// each run is to be looked at again. anyway is set for a run that goes on though
+// its DAG is paused.
+func (t *tx) applyDecisions(ctx context.Context, runs []*passRun, anyway bool) error {
 	if err := t.applyTransitions(ctx, runs); err != nil {
 		return err
 	}
@@ -308,7 +309,11 @@ func (t *tx) applyDecisions(ctx context.Context, runs []*passRun) error {
 		ended = append(ended, r)
 	}
 	if unseen {
-		b.guard = &rowGuard{only: "state = 'running' AND next_eval_at IS NULL", column: "updated_at", seen: stamps}
+		only := "state = 'running' AND next_eval_at IS NULL"
+		if !anyway {
+			only += " AND " + notPaused
+		}
+		b.guard = &rowGuard{only: only, column: "updated_at", seen: stamps}
 	}
 	if err := b.must(ctx, t, errOtherwise); err != nil {
 		return err

@@ -165,8 +165,6 @@ type tx struct {
 
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
-	// switched are the DAGs that it paused or unpaused.
-	switched []string
 	// room is set when the end of a run may let its DAG have the next, which is due.
 	room bool
 	// stands is what the pass counted; nil when it counted nothing.
@@ -247,7 +245,6 @@ func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(c
 	s.standing.commit(last.stands)
 	s.held.drop(last.done)
 	s.held.keep(last.began)
-	s.wakeSwitched(ctx, last.switched)
 	if last.lines > 0 && s.tallied.Add(int64(last.lines)) >= compactAfter {
 		s.tallied.Store(0)
 		if err := s.compact(ctx); err != nil { // the sums are right all the same

@@ -23,8 +23,8 @@ func (s *Store) NextWake(ctx context.Context, later time.Time, ahead time.Durati
 	}{
 		{`SELECT d.next_run_after FROM dag d WHERE d.is_paused = 0 AND d.is_stale = 0 AND d.next_run_after > ?
  AND ` + s.activeRuns() + ` < d.max_active_runs ORDER BY d.next_run_after LIMIT 1`, ahead},
-		{"SELECT next_eval_at FROM dag_run" + s.force("k_eval") + ` WHERE next_eval_at > ? AND state IN ('queued', 'running') AND NOT EXISTS
- (SELECT 1 FROM dag d WHERE d.dag_id = dag_run.dag_id AND d.is_paused = 1) ORDER BY next_eval_at LIMIT 1`, 0},
+		{"SELECT next_eval_at FROM dag_run" + s.force("k_eval") + " WHERE next_eval_at > ? AND state IN ('queued', 'running') AND " + notPaused +
+			" ORDER BY next_eval_at LIMIT 1", 0},
 		{`SELECT MIN(lease_until) FROM task_instance WHERE state IN ('running', 'restarting') AND lease_until > ?`, 0},
 	} {
 		var at []dialect.Time

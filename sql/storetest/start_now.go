@@ -114,6 +114,40 @@ func testStartNowOnce(t *testing.T, b *bundle) {
 	b.sound()
 }
 
+// testPausesAreRead: who pauses need tell nobody, neither the process that remembers
+// a run nor by the run: it may have died in between. What the table says counts.
+func testPausesAreRead(t *testing.T, b *bundle) {
+	pause := func(paused int) {
+		b.raw("UPDATE dag SET is_paused = ? WHERE dag_id = 'd'", paused)
+	}
+	run := b.trigger(oneDAG("d", "a", "b<a", "c<b", "e<c"), "r")
+	b.pass()
+	_, claims, _ := b.trade(1, b.result(b.claimTask("a"), dag.StateSuccess)) // the run is remembered
+	require.Equal(t, []string{"b"}, tasksOf(claims))
+	pause(1)
+	_, none, report := b.trade(1, b.result(claims[0], dag.StateSuccess))
+	require.Empty(t, none)
+	require.Empty(t, report.Runs)
+	require.Empty(t, b.pass().Runs)
+	require.Equal(t, dag.StateSuccess, b.instance(run, "b").State)
+	require.Equal(t, dag.StateNone, b.instance(run, "c").State)
+	pause(0)
+	require.Equal(t, 1, b.pass().Queued)
+
+	// A test goes on, paused or not.
+	pause(1)
+	c := b.claimTask("c")
+	_, claims, _, err := b.s.ExchangeAndSchedule(t.Context(), []dag.Result{b.result(c, dag.StateSuccess)},
+		dag.ClaimParams{WorkerID: "w", N: 1, Lease: time.Minute, OnlyRun: run.ID}, b.decide)
+	require.NoError(t, err)
+	if len(claims) == 0 { // by a pass of its own
+		_, err := b.s.Schedule(t.Context(), dag.SchedulePass{OnlyRun: run.ID}, b.decide)
+		require.NoError(t, err)
+	}
+	require.Contains(t, []dag.State{dag.StateQueued, dag.StateRunning}, b.instance(run, "e").State)
+	b.sound()
+}
+
 // testPoolsChangeAtOnce: however short ago slots were counted, a pool that another
 // process has made smaller gives no more than it has.
 func testPoolsChangeAtOnce(t *testing.T, b *bundle) {
