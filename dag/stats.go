@@ -17,6 +17,9 @@ type Stats struct {
 	Instances map[State]int
 	// Runs counts the runs that have not ended, by state.
 	Runs map[RunState]int
+	// Unserved are the queues in which instances wait for a worker though none that
+	// lives takes from them.
+	Unserved []UnservedQueue
 	// Pools with their use.
 	Pools []Pool
 	// Events counts callback events that are pending, and those given up.

@@ -113,6 +113,8 @@ type Scheduler struct {
 	moved   bool      // the last pass had runs to look at
 	limit   int       // how many runs the next pass looks at
 
+	unserved time.Time // when to tell next of queues that nobody serves
+
 	beside *Worker     // of the same process; nil without one
 	alone  bool        // its last pass failed: the next one is made without it
 	due    []time.Time // when runs that were made ahead may start
@@ -152,6 +154,9 @@ func (s *Scheduler) Run(ctx context.Context) {
 		case err == nil && failures > 0:
 			s.o.Log.Info("the scheduler's passes work again", "failed", failures, "for", s.o.Clock.Now().Sub(since).String())
 			failures = 0
+		}
+		if err == nil {
+			s.tellUnserved(ctx)
 		}
 		if busy && err == nil {
 			continue

@@ -75,6 +75,9 @@ type SchedulerStore interface {
 	// LatestScheduledRuns are the newest runs that the schedules of some DAGs
 	// made, by DAG, also those made ahead; DAGs without one are not in it.
 	LatestScheduledRuns(ctx context.Context, dagIDs []string) (map[string]dag.Run, error)
+	// Unserved lists the queues in which instances have been queued for some time,
+	// and from which no living worker takes.
+	Unserved(ctx context.Context, queuedFor time.Duration) ([]dag.UnservedQueue, error)
 	XComReader
 }
 
@@ -120,6 +123,9 @@ type WorkerStore interface {
 	OpenInput(ctx context.Context, l dag.Lease, assetSHA256 string) (dag.MediaInput, error)
 	// SetProgress keeps how far running attempts are, for people to look at.
 	SetProgress(ctx context.Context, list []dag.TaskProgress) error
+	// NoteWorker keeps that a worker takes work, ForgetWorker that it takes no more.
+	NoteWorker(ctx context.Context, w dag.WorkerNotice) error
+	ForgetWorker(ctx context.Context, id string) error
 	// CreateRuns serves trigger_dag_run.
 	CreateRuns(ctx context.Context, runs []dag.NewRun) ([]dag.CreatedRun, error)
 	// Run finds a run; the error of one that does not exist has dag.ErrNotFound.

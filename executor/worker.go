@@ -147,6 +147,7 @@ func (w *Worker) Run(ctx context.Context) {
 	keeping, stopKeeping := context.WithCancel(work)
 	var loops sync.WaitGroup
 	loops.Go(func() { w.sweep(keeping) })
+	loops.Go(func() { w.notice(ctx) })
 	loops.Go(func() { w.keep.run(keeping) })
 	if w.o.Circuits != nil {
 		loops.Go(func() { w.o.Circuits.Run(keeping) })

@@ -113,6 +113,9 @@ func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if err := s.tellUnserved(ctx, instances); err != nil {
+		return err
+	}
 	if c.Output == "json" || c.Output == "yaml" {
 		out := make([]instanceState, len(instances))
 		for i, instance := range instances {
@@ -130,6 +133,34 @@ func (c tasksStatesCmd) Run(ctx context.Context, s *session) error {
 		}
 		return operator.Progress{Fraction: p.Fraction, ETA: p.ETA, Text: p.Text}.String()
 	}))
+}
+
+// tellUnserved warns where some of the instances wait in a queue from which no
+// living worker takes.
+func (s *session) tellUnserved(ctx context.Context, instances []dag.TaskInstance) error {
+	waits := map[string]bool{}
+	for _, i := range instances {
+		if i.State == dag.StateQueued {
+			waits[i.Queue] = true
+		}
+	}
+	if len(waits) == 0 {
+		return nil
+	}
+	st, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := st.Unserved(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for _, u := range list {
+		if waits[u.Queue] {
+			fmt.Fprintf(s.env.Stderr, "%s: %s\n", u.What(), u.Hint())
+		}
+	}
+	return nil
 }
 
 // instanceState is a task instance, and how far it is while it runs.

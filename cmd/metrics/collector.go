@@ -47,6 +47,7 @@ type descs struct {
 	up, depth, letters, oldest, expiring, decisions, double                *prometheus.Desc
 	breaker, pending, dead, eventAge                                       *prometheus.Desc
 	open, queued, running, scheduled, deferred                             *prometheus.Desc
+	unserved                                                               *prometheus.Desc
 	executorQueued, executorRunning, tasks, runs, dagbag, importErrorCount *prometheus.Desc
 }
 
@@ -73,6 +74,7 @@ func newDescs() descs {
 		deferred:  d("airflow_pool_deferred_slots", "Slots of deferred task instances.", "pool"),
 
 		executorQueued:   d("airflow_executor_queued_tasks", "Task instances that wait for a worker."),
+		unserved:         d("airlock_unserved_tasks", "Queued task instances of a queue from which no living worker takes.", "queue"),
 		executorRunning:  d("airflow_executor_running_tasks", "Task instances that run."),
 		tasks:            d("airlock_task_instances", "Task instances that have not ended, by state.", "state"),
 		runs:             d("airlock_dag_runs", "DAG runs that have not ended, by state.", "state"),
@@ -86,7 +88,7 @@ func (*Database) Describe(out chan<- *prometheus.Desc) {
 	d := newDescs()
 	for _, one := range []*prometheus.Desc{
 		d.up, d.depth, d.letters, d.oldest, d.expiring, d.decisions, d.double, d.breaker, d.pending, d.dead, d.eventAge, d.open, d.queued,
-		d.running, d.scheduled, d.deferred, d.executorQueued, d.executorRunning, d.tasks, d.runs, d.dagbag, d.importErrorCount,
+		d.running, d.scheduled, d.deferred, d.executorQueued, d.unserved, d.executorRunning, d.tasks, d.runs, d.dagbag, d.importErrorCount,
 	} {
 		out <- one
 	}
@@ -132,6 +134,9 @@ func (c *Database) Collect(out chan<- prometheus.Metric) {
 		gauge(d.deferred, 0, name) // no instance holds a slot while it is deferred
 	}
 	gauge(d.executorQueued, float64(stats.Instances[dag.StateQueued]))
+	for _, u := range bounded(unserved(stats)) {
+		gauge(d.unserved, float64(u.Tasks), text(u.Queue))
+	}
 	gauge(d.executorRunning, float64(stats.Instances[dag.StateRunning]))
 	for _, s := range liveStates() {
 		gauge(d.tasks, float64(stats.Instances[s]), string(s))
@@ -147,6 +152,15 @@ func liveStates() []dag.State {
 	return []dag.State{
 		dag.StateScheduled, dag.StateQueued, dag.StateRunning, dag.StateRestarting, dag.StateUpForRetry, dag.StateUpForReschedule, dag.StateDeferred,
 	}
+}
+
+// unserved are the queues that nobody serves; the series of the default queue is
+// always there.
+func unserved(stats dag.Stats) []dag.UnservedQueue {
+	if len(stats.Unserved) == 0 {
+		return []dag.UnservedQueue{{Queue: dag.DefaultQueue}}
+	}
+	return stats.Unserved
 }
 
 // letters shows the open letters: one line a queue, the queues beyond the limit

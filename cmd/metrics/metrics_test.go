@@ -142,6 +142,7 @@ func TestGaugesComeFromTheDatabase(t *testing.T) {
 			{Status: dag.LetterQuarantined, Queue: "gpu", Count: 2, Oldest: noon.Add(-2 * time.Hour)},
 			{Status: dag.LetterReplaying, Queue: "io", Count: 7, Oldest: noon.Add(-3 * time.Hour)},
 		},
+		Unserved:  []dag.UnservedQueue{{Queue: "io", Tasks: 12}},
 		Decisions: map[string]int{"replayed": 5},
 		Pools:     []dag.Pool{{Name: "gpu", Slots: 4, Running: 1, Queued: 1}, {Name: "free", Slots: -1}},
 		Circuits:  []dag.Circuit{{Name: "packager", State: dag.CircuitHalfOpen}},
@@ -156,6 +157,9 @@ airflow_pool_open_slots{pool="gpu"} 2
 # HELP airlock_database_up 1 when the state database answered the last question, else 0.
 # TYPE airlock_database_up gauge
 airlock_database_up 1
+# HELP airlock_unserved_tasks Queued task instances of a queue from which no living worker takes.
+# TYPE airlock_unserved_tasks gauge
+airlock_unserved_tasks{queue="io"} 12
 # HELP circuit_breaker_state State of a circuit breaker: 0 closed, 1 half open, 2 open.
 # TYPE circuit_breaker_state gauge
 circuit_breaker_state{name="packager"} 1
@@ -168,10 +172,18 @@ dlq_depth{queue="io"} 0
 dlq_oldest_age_seconds{queue="gpu"} 7200
 dlq_oldest_age_seconds{queue="io"} 0
 `
-	names := []string{"airflow_pool_open_slots", "airlock_database_up", "circuit_breaker_state", "dlq_depth", "dlq_oldest_age_seconds"}
+	names := []string{"airflow_pool_open_slots", "airlock_database_up", "airlock_unserved_tasks", "circuit_breaker_state", "dlq_depth", "dlq_oldest_age_seconds"}
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want), names...))
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want), names...))
 	require.Equal(t, 1, source.n, "asked once for two scrapes within a few seconds")
+
+	clock.Advance(6 * time.Second)
+	source.stats.Unserved = nil
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP airlock_unserved_tasks Queued task instances of a queue from which no living worker takes.
+# TYPE airlock_unserved_tasks gauge
+airlock_unserved_tasks{queue="default"} 0
+`), "airlock_unserved_tasks"), "a series that is there always")
 
 	clock.Advance(6 * time.Second)
 	source.err = errors.New("away")
@@ -180,7 +192,7 @@ dlq_oldest_age_seconds{queue="io"} 0
 # TYPE airlock_database_up gauge
 airlock_database_up 0
 `), names...), "what is not known is not shown")
-	require.Equal(t, 2, source.n)
+	require.Equal(t, 3, source.n)
 }
 
 // collected keeps what is registered.

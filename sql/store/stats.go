@@ -39,6 +39,7 @@ func (s *Store) Stats(ctx context.Context) (dag.Stats, error) {
 		func() error {
 			return q.GetContext(ctx, &out.ImportErrors, "SELECT COUNT(*) FROM import_error WHERE severity = 'error'")
 		},
+		func() (err error) { out.Unserved, err = s.Unserved(ctx, 0); return err },
 		func() (err error) { out.Pools, err = s.Pools(ctx); return err },
 		func() (err error) { out.Circuits, err = s.Circuits(ctx, false); return err },
 	} {

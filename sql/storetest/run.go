@@ -68,6 +68,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"what becomes ready beside a worker with room starts at once", testStartNow},
 		{"nothing starts before what was queued earlier", testStartNowInTurn},
 		{"what others did is seen before anything starts", testStartNowOnce},
+		{"queues that nobody serves are told", testUnserved},
 		{"a pause is read where it stands, whoever tells of it", testPausesAreRead},
 		{"a pool that was made smaller gives no more at once", testPoolsChangeAtOnce},
 		{"a pass beside a worker starts what is due", testScheduleAndClaim},
