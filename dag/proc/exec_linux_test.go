@@ -4,9 +4,13 @@ package proc_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,4 +46,33 @@ func TestAProcessThatBecomesAnotherProgramIsFound(t *testing.T) {
 	stop()
 	require.NoError(t, <-done)
 	require.Zero(t, missed, "looks that did not see it")
+}
+
+// TestASweepReturnsWhenTheProcessHasEnded: one with much memory takes a while to
+// end, without an environment and with its files still open.
+func TestASweepReturnsWhenTheProcessHasEnded(t *testing.T) {
+	const name = "PROC_TEST_LARGE"
+	if file := os.Getenv(name); file != "" {
+		memory := make([]byte, 256<<20)
+		for i := 0; i < len(memory); i += 4096 {
+			memory[i] = 1
+		}
+		_ = os.WriteFile(file, fmt.Appendln(nil, os.Getpid()), 0o600)
+		for range time.Tick(time.Hour) {
+			runtime.KeepAlive(memory)
+		}
+	}
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	file, marker := filepath.Join(t.TempDir(), "pid"), markerOf(t, "large")
+	large := exec.Command(exe, "-test.run", "^"+t.Name()+"$")
+	large.Env = append(os.Environ(), name+"="+file, proc.MarkerEnv+"="+marker)
+	require.NoError(t, large.Start())
+	go func() { _ = large.Wait() }()
+	pid := pidFrom(t, file)
+	n, err := proc.Sweep(marker, 0)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.False(t, alive(pid))
 }

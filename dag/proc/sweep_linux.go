@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +33,8 @@ const (
 // with a value that begins with it and a slash, whatever its group or session:
 // SIGTERM and SIGCONT once, SIGKILL when grace has passed (at once when it is
 // 0). It goes on until none is left, so that one which forks meanwhile does
-// not get away, and returns how many it ended. The error names processes that
+// not get away, and returns how many it ended, when they have: with their files
+// closed and their locks let go. The error names processes that
 // would not end. This process is never touched; nor is one that replaced its
 // own environment (`env -i`) or that another user owns.
 func Sweep(marker string, grace time.Duration) (int, error) {
@@ -41,8 +43,7 @@ func Sweep(marker string, grace time.Duration) (int, error) {
 	}
 	seen := map[string]bool{}
 	defer collect(seen)
-	left := marked(marker, seen, syscall.SIGTERM, syscall.SIGCONT)
-	if len(left) == 0 {
+	if len(marked(marker, seen, syscall.SIGTERM, syscall.SIGCONT)) == 0 {
 		return 0, nil
 	}
 	clock := dag.SystemClock{}
@@ -54,7 +55,7 @@ func Sweep(marker string, grace time.Duration) (int, error) {
 			case <-end:
 				break wait
 			case <-clock.After(pollInterval):
-				if left = marked(marker, seen); len(left) == 0 {
+				if len(marked(marker, seen)) == 0 && len(running(seen)) == 0 {
 					return len(seen), nil
 				}
 			}
@@ -62,19 +63,35 @@ func Sweep(marker string, grace time.Duration) (int, error) {
 	}
 	end := clock.After(killWait)
 	for {
-		if left = marked(marker, seen, syscall.SIGKILL); len(left) == 0 {
+		marked(marker, seen, syscall.SIGKILL)
+		left := running(seen)
+		if len(left) == 0 {
 			return len(seen), nil
 		}
 		select {
 		case <-clock.After(pollInterval):
 		case <-end:
-			pids := make([]string, len(left))
-			for i, p := range left {
-				pids[i] = strconv.Itoa(p.PID)
-			}
-			return len(seen), fmt.Errorf("sweep: processes %s did not end after SIGKILL", strings.Join(pids, ", "))
+			return len(seen), fmt.Errorf("sweep: processes %s did not end after SIGKILL", strings.Join(left, ", "))
 		}
 	}
+}
+
+// running lists those of the seen processes that have not ended. One that is
+// ending has no environment any more, and may still hold files and their locks.
+func running(seen map[string]bool) []string {
+	var out []string
+	for id := range seen {
+		pid, start, _ := strings.Cut(id, "@")
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			continue
+		}
+		if f := statFields(n); len(f) > statStart && f[statStart] == start && f[0] != "Z" && f[0] != "X" {
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // marked sends the signals to each marked process, notes it in seen, and lists
@@ -307,9 +324,11 @@ func (r *reader) isChanging(pid int) bool {
 	return f[statStartCode] == "0" || f[statEnvStart] != f[statEnvEnd]
 }
 
-// Where statFields has addresses in the process's memory: of the program, which
-// is 0 until all of the new one is in place, and the bounds of its environment.
+// Where statFields has when the process started, and addresses in its memory: of
+// the program, which is 0 until all of the new one is in place, and the bounds of
+// its environment.
 const (
+	statStart     = 19
 	statStartCode = 23
 	statEnvStart  = 47
 	statEnvEnd    = 48
@@ -337,16 +356,16 @@ func describe(pid int) Process {
 	if args, err := os.ReadFile(dir + "/cmdline"); err == nil {
 		p.Args = strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")
 	}
-	if f := statFields(pid); len(f) > 19 {
+	if f := statFields(pid); len(f) > statStart {
 		p.PPID, _ = strconv.Atoi(f[1])
-		p.StartTicks, _ = strconv.ParseUint(f[19], 10, 64)
+		p.StartTicks, _ = strconv.ParseUint(f[statStart], 10, 64)
 	}
 	return p
 }
 
 // statFields are the fields of /proc/PID/stat after the command's name, which
 // stands in parentheses and may hold anything: state, parent, group, session,
-// ..., and the start time as number 19.
+// ..., see statStart.
 func statFields(pid int) []string {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
