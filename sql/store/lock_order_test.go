@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,12 +60,7 @@ func TestChangesByHandLockInTheOrderOfAPass(t *testing.T) {
 				require.NoError(t, <-changed)
 				return
 			}
-			require.Eventually(t, func() bool {
-				var n int
-				err := s.DB().Reader().GetContext(ctx, &n, `SELECT COUNT(*) FROM information_schema.innodb_trx x
- JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id WHERE x.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`)
-				return err == nil && n == 1
-			}, time.Minute, 150*time.Millisecond, "the change waits for the pass") // the server shows it anew after 100 ms
+			sqltest.AwaitLockWaits(t, s.DB(), 1) // the change waits for the pass
 			var names []string
 			require.NoError(t, pass.SelectContext(ctx, &names, c.asks), "the pass waits for nobody")
 			require.NoError(t, pass.Commit())

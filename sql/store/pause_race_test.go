@@ -11,18 +11,6 @@ import (
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
-// waitsForALock waits until a transaction in the store's database waits for
-// another's lock.
-func waitsForALock(t *testing.T, s *store.Store) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		var n int
-		err := s.DB().Reader().GetContext(t.Context(), &n, `SELECT COUNT(*) FROM information_schema.innodb_trx x
- JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id WHERE x.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`)
-		return err == nil && n == 1
-	}, time.Minute, 150*time.Millisecond) // the server shows it anew after 100 ms
-}
-
 func textOf(t *testing.T, s *store.Store, query string) string {
 	t.Helper()
 	var text string
@@ -57,7 +45,7 @@ func TestAPausedRunIsClearedBeforeThePassHasIt(t *testing.T) {
 		_, err := s.Clear(ctx, dag.ClearRequest{DagID: "d", RunID: "r0", TaskIDs: []string{"a"}, Actor: "test"})
 		cleared <- err
 	}()
-	waitsForALock(t, s) // it bears an instant before that of the pass
+	sqltest.AwaitLockWaits(t, s.DB(), 1) // it bears an instant before that of the pass
 
 	passing, proxy := cutOff(t, server.DSN, false, 1)
 	t.Cleanup(func() { _ = passing.Close() })
@@ -100,7 +88,7 @@ func TestARunDoesNotStartInADAGThatWasPaused(t *testing.T) {
 		_, err := s.Schedule(ctx, dag.SchedulePass{}, evaluate(s))
 		passed <- err
 	}()
-	waitsForALock(t, s)
+	sqltest.AwaitLockWaits(t, s.DB(), 1)
 	require.NoError(t, pause.Commit())
 	require.NoError(t, <-passed)
 	require.Equal(t, "queued", textOf(t, s, "SELECT state FROM dag_run"))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/sql/sqltest"
 	"github.com/airlock-dag/airlock/sql/store"
 )
 
@@ -318,12 +319,7 @@ func testSharedInTurn(t *testing.T, b *bundle) {
 		for _, p := range s.all {
 			go func() { done <- s.inTurn(p, 2, false) }()
 		}
-		require.Eventually(t, func() bool {
-			var n int
-			err := b.s.DB().Reader().GetContext(t.Context(), &n, `SELECT COUNT(*) FROM information_schema.innodb_trx x
- JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id WHERE x.trx_state = 'LOCK WAIT' AND p.db = DATABASE()`)
-			return err == nil && n == 2
-		}, time.Minute, 150*time.Millisecond, "both wait for the run") // the server shows it anew after 100 ms
+		sqltest.AwaitLockWaits(t, b.s.DB(), 2) // both wait for the run
 		require.NoError(t, held.Commit())
 		require.NoError(t, errors.Join(<-done, <-done))
 		steps(one, 1, "whoever comes first")
