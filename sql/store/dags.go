@@ -233,58 +233,6 @@ func samePlan(a, b *dag.PlannedRun) bool {
 	return same(0) && same(1) && same(2) && same(3)
 }
 
-// wakeWaiting lets the scheduler look at runs of a DAG that may wait for room: its
-// new version may allow more at once. The DAG's row is locked. A run that a pass
-// holds is left to that: it will read the new limit when it gets the row.
-func (t *tx) wakeWaiting(ctx context.Context, dagID string) error {
-	ids, err := t.freeRuns(ctx, "dag_id = ? AND state = 'queued'", dagID)
-	if err != nil {
-		return err
-	}
-	return t.wakeRuns(ctx, ids)
-}
-
-// freeRuns locks those runs under a condition that nobody else holds, and gives
-// their ids. They are found without locks and locked by their ids: a scan that
-// skips what others hold keeps its places in the index locked, and who holds such
-// a run waits for that with its next change of it.
-func (t *tx) freeRuns(ctx context.Context, where string, args ...any) ([]int64, error) {
-	var found, ids []int64
-	if err := t.SelectContext(ctx, &found, "SELECT id FROM dag_run WHERE "+where+" ORDER BY id", args...); err != nil || len(found) == 0 || t.s.db.IsSQLite() {
-		return found, err
-	}
-	for part := range slices.Chunk(found, chunk) {
-		var free []int64
-		in, which := t.s.among(part)
-		if err := t.SelectContext(ctx, &free, "SELECT id FROM dag_run"+t.force("PRIMARY")+" WHERE id IN "+in+" AND "+where+" ORDER BY id"+t.s.db.SkipLocked(),
-			slices.Concat(which, args)...); err != nil {
-			return nil, err
-		}
-		ids = append(ids, free...)
-	}
-	return ids, nil
-}
-
-// wakeRuns lets the scheduler look at runs that have not ended. It moves
-// updated_at on, so that who remembers a run sees that it has changed.
-func (t *tx) wakeRuns(ctx context.Context, ids []int64) error {
-	t.woke = t.woke || len(ids) > 0
-	t.s.memory.forget(ids)
-	updated := "MAX(?, updated_at)" // which a pass may have moved beyond the clock
-	if !t.s.db.IsSQLite() {         // there transactions begin side by side, and may bear one instant
-		updated = "GREATEST(?, updated_at + INTERVAL 1 MICROSECOND)"
-	}
-	for part := range slices.Chunk(ids, chunk) {
-		in, args := t.s.among(part)
-		err := t.later(ctx, nil, "UPDATE dag_run"+t.force("PRIMARY")+" SET next_eval_at = ?, updated_at = "+updated+" WHERE id IN "+in+
-			" AND state IN ('queued', 'running')", append([]any{t.at, t.at}, args...)...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // MarkStale marks DAGs whose file is gone or broken: they start no new runs,
 // and runs in flight go on with the version that they have.
 func (s *Store) MarkStale(ctx context.Context, dagIDs []string, reason string) error {

@@ -114,8 +114,7 @@ func (t *tx) turns(ctx context.Context, queued []*passRun, room map[runKind]int,
 			}
 		}
 	}
-	slices.Sort(wake)
-	return turn, t.wakeRuns(ctx, wake)
+	return turn, t.wakeFound(ctx, wake)
 }
 
 // runKind is what has a limit of its own: the runs of a DAG, or those of one of
@@ -233,8 +232,7 @@ func (t *tx) afterEnd(ctx context.Context, ended []*passRun) error {
 				return err
 			}
 		}
-		slices.Sort(next)
-		if err := t.wakeRuns(ctx, next); err != nil {
+		if err := t.wakeFound(ctx, next); err != nil {
 			return err
 		}
 		if err := t.pauseAfterFailures(ctx, last); err != nil {
@@ -280,12 +278,11 @@ func (t *tx) lockEnded(ctx context.Context, ids []string) (map[string]bool, erro
 func (t *tx) nextRuns(ctx context.Context, ended []*passRun, backfills map[int64]int64) ([]int64, error) {
 	dagID := ended[0].run.DagID
 	find := func(which string, n int) (ids []int64, err error) {
-		err = t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND "+which+" ORDER BY run_after, id"+limit(n, 1)+
-			t.s.db.SkipLocked(), dagID)
+		err = t.SelectContext(ctx, &ids, "SELECT id FROM dag_run WHERE dag_id = ? AND "+which+" ORDER BY run_after, id"+limit(n, 1), dagID)
 		return ids, err
 	}
 	if looksBack(ended[len(ended)-1].def) {
-		return t.freeRuns(ctx, "dag_id = ? AND state IN ('queued', 'running')", dagID)
+		return find("state IN ('queued', 'running')", -1)
 	}
 	count := map[int64]int{}
 	for _, r := range ended {

@@ -165,6 +165,8 @@ type tx struct {
 
 	// woke is set when runs were woken: somebody has to look at them.
 	woke bool
+	// late are the runs that others held when they were to be woken.
+	late []int64
 	// room is set when the end of a run may let its DAG have the next, which is due.
 	room bool
 	// stands is what the pass counted; nil when it counted nothing.
@@ -239,12 +241,16 @@ func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(c
 	if errors.Is(err, dialect.ErrOtherRows) {
 		err = last.otherwise
 	}
+	if dialect.LostCommit(err) {
+		s.wakeLate(ctx, last.late)
+	}
 	if err != nil {
 		return s.explain(op, err)
 	}
 	s.standing.commit(last.stands)
 	s.held.drop(last.done)
 	s.held.keep(last.began)
+	s.wakeLate(ctx, last.late)
 	if last.lines > 0 && s.tallied.Add(int64(last.lines)) >= compactAfter {
 		s.tallied.Store(0)
 		if err := s.compact(ctx); err != nil { // the sums are right all the same
