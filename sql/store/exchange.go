@@ -49,6 +49,7 @@ func (s *Store) exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 	var claims []dag.Claim
 	var report dag.ScheduleReport
 	var followed []*passRun
+	unlocked := false
 	if err := s.checkResults(results); err != nil {
 		return nil, nil, report, err
 	}
@@ -74,15 +75,25 @@ func (s *Store) exchange(ctx context.Context, results []dag.Result, p dag.ClaimP
 		}
 		report.Left = report.Left || t.woke // also where a cleared attempt has stopped
 		claims, err = t.takeWork(ctx, p, followed, report.Queued)
+		unlocked = t.unlocked
 		return err
 	})
 	if err == nil {
 		s.remember(followed)
 	} else {
-		report = dag.ScheduleReport{Left: true}
+		report, unlocked = dag.ScheduleReport{Left: true}, false
 	}
 	status, claims, err = s.exchanged(ctx, results, status, claims, err)
-	return status, claims, report, err
+	if err != nil || !unlocked || s.db.IsSQLite() || s.cluster || len(claims) >= p.N {
+		return status, claims, report, err
+	}
+	p.N -= len(claims)
+	more, err := s.freed(ctx, p, &report)
+	if err != nil {
+		return nil, nil, report, err
+	}
+	s.idle.claims.Store(len(claims)+len(more) == 0)
+	return status, append(claims, more...), report, nil
 }
 
 // ScheduleAndClaim is Schedule and Claim in one transaction, for a process that

@@ -80,6 +80,7 @@ func byUrgency(a, b candidate) int {
 func (t *tx) queue(ctx context.Context, runs []*passRun, ready []candidate, onlyRun int64) (int, []dag.NeverFit, error) {
 	if len(ready) == 0 {
 		if waits, err := t.anyWaits(ctx); err != nil || !waits {
+			t.unlocked = true
 			return 0, nil, err
 		}
 	}

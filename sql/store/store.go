@@ -181,6 +181,8 @@ type tx struct {
 	// asked is set when waits tells whether anything was scheduled as it began, and
 	// unqueued when it set queued instances back to that.
 	asked, waits, unqueued bool
+	// unlocked is set when it handed out no slots because nothing seemed to wait.
+	unlocked bool
 	// takes is what a worker asks for in it; starts are the rows that it got before
 	// they were ever queued.
 	takes  *dag.ClaimParams
