@@ -226,3 +226,40 @@ func TestStatementsTogetherWhoseContextEnds(t *testing.T) {
 		require.Equal(t, []int{6, 6, 6}, []int{value(t, db, 1), value(t, db, 2), value(t, db, 3)})
 	})
 }
+
+// Two transactions find out at once that the driver keeps back what was to go with
+// COMMIT. Both are made again without.
+func TestTransactionsWhoseLastStatementsAreKeptBack(t *testing.T) {
+	t.Parallel()
+	sqltest.EachServer(t, func(t *testing.T, _, dsn string) {
+		db := openWith(t, dsn, dialect.Options{Together: true, MaxConns: 2})
+		table(t, db)
+		var met sync.WaitGroup
+		met.Add(2)
+		errs := make(chan error, 2)
+		for i := range 2 {
+			go func() {
+				first := true
+				errs <- db.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+					// With a value too many the driver will not write it into the text.
+					goes, err := db.AtCommit(ctx, tx, []dialect.Statement{{Text: "UPDATE x SET v = ? WHERE id = 3", Args: []any{1, 2}}})
+					if first {
+						first = false
+						met.Done()
+						met.Wait()
+						return err
+					}
+					if err == nil && goes {
+						err = errors.New("it is to go again")
+					}
+					if err == nil {
+						_, err = tx.ExecContext(ctx, "UPDATE x SET v = 5 WHERE id = ?", i+1)
+					}
+					return err
+				})
+			}()
+		}
+		require.NoError(t, errors.Join(<-errs, <-errs))
+		require.Equal(t, []int{5, 5, 0}, []int{value(t, db, 1), value(t, db, 2), value(t, db, 3)})
+	})
+}

@@ -77,7 +77,8 @@ func (d *DB) repeat(ctx context.Context, run func() error) error {
 		if ctx.Err() != nil {
 			return cancelled(ctx, err)
 		}
-		if errors.Is(err, errNotAtCommit) && d.apart.CompareAndSwap(false, true) {
+		if errors.Is(err, errNotAtCommit) && try < Tries { // several may find out at once
+			d.apart.Store(true)
 			continue
 		}
 		if try == Tries || !repeatable(err) {

@@ -153,7 +153,7 @@ func TestPassesThatBeginABackfillWaitForNoRun(t *testing.T) {
 		_, err := s.Schedule(context.WithoutCancel(t.Context()), dag.SchedulePass{}, evaluate(s))
 		passed <- err
 	}()
-	require.Eventually(t, func() bool { return runState(t, s, "r1") == "running" }, 20*time.Second, 10*time.Millisecond, "it starts its own")
+	require.Eventually(t, func() bool { return runState(t, s, "r1") == "running" }, time.Minute, 10*time.Millisecond, "it starts its own")
 	require.NoError(t, other.Commit())
 	require.NoError(t, <-passed)
 	passes(t, s)
