@@ -24,7 +24,11 @@ func (w *Worker) externalStates(ctx context.Context, q operator.ExternalQuery) (
 	}
 	out.TaskIDs, out.Unknown = externalTasks(def, q)
 	if run == nil {
-		return out, nil
+		newest, err := w.o.Store.Runs(ctx, dag.RunFilter{DagID: q.DagID, Types: []dag.RunType{dag.RunScheduled}, Limit: 1})
+		if err == nil && len(newest) > 0 && newest[0].LogicalDate != nil && newest[0].LogicalDate.After(q.LogicalDate) {
+			out.Newest = *newest[0].LogicalDate
+		}
+		return out, err
 	}
 	out.Run = run.Run.State
 	out.Tasks = map[string]map[dag.State]int{}

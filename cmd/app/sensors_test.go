@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -197,5 +198,44 @@ lost:
 		require.Equal(t, 1, l.AttemptCount)
 	}
 	require.Equal(t, map[string]string{"dag": "DAG_NOT_FOUND", "task": "INVALID_ARGUMENT"}, codes)
+	e.sound()
+}
+
+// TestAWaitForARunThatWasCleanedIsExplained: cleaning took the run that a sensor
+// waits for, but not the newest one of its schedule.
+func TestAWaitForARunThatWasCleanedIsExplained(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, 4, nil, `
+producer:
+  schedule: "0 2 * * *"
+  start_date: 2026-01-01
+  end_date: 2026-01-03
+  catchup: true
+  tasks:
+    a: {operator: gauge}
+consumer:
+  schedule: null
+  tasks:
+    wait: {operator: external_task_sensor, external_dag_id: producer, poke_interval: 0.1s, timeout: 0.2s}
+`)
+	at := func(day int) time.Time { return time.Date(2026, 1, day, 2, 0, 0, 0, time.UTC) }
+	for day := 1; day <= 2; day++ { // the third is after the end
+		require.Equal(t, dag.RunSuccess, e.ends("producer", "scheduled__"+at(day).Format("2006-01-02T15:04:05+00:00")))
+	}
+	cleaned, err := e.Store().Clean(t.Context(), dag.CleanBatch{Kind: dag.CleanRuns, Before: dag.SystemClock{}.Now().Add(time.Hour), Limit: 100})
+	require.NoError(t, err)
+	require.Equal(t, 1, cleaned.Deleted, "the newest stays")
+	e.trigger("consumer", "gone", at(1))
+	e.trigger("consumer", "to come", at(3))
+	require.Equal(t, dag.RunFailed, e.ends("consumer", "gone"))
+	require.Equal(t, dag.RunFailed, e.ends("consumer", "to come"))
+	letters, err := e.Store().Letters(t.Context(), dag.LetterFilter{DagID: "consumer"})
+	require.NoError(t, err)
+	require.Len(t, letters, 2)
+	for _, l := range letters {
+		require.Equal(t, "SENSOR_TIMEOUT", l.ErrorCode)
+		const why = "its schedule has gone on to 2026-01-02T02:00:00Z: that run was cleaned away, or never made"
+		require.Equal(t, l.RunID == "gone", strings.Contains(l.ErrorMessage, why), l.ErrorMessage)
+	}
 	e.sound()
 }

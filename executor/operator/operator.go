@@ -159,6 +159,10 @@ type ExternalStates struct {
 	Unknown []string
 	// Run is the state of the run, "" while there is none.
 	Run dag.RunState
+	// Newest is the logical date of the newest run that the DAG's schedule made,
+	// where there is no run and the date asked for lies before that one: the run was
+	// cleaned away, or the schedule never made it. Else it is zero.
+	Newest time.Time
 	// Tasks counts the instances of each task asked for by their states. A task
 	// that has none yet is not in it, and there is none while there is no run.
 	Tasks map[string]map[dag.State]int

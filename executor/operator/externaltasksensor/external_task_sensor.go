@@ -188,8 +188,13 @@ func (w want) judge(got operator.ExternalStates) (sensor.Seen, *dag.TaskError) {
 				"DAG %q has no %s, and check_existence is set", w.query.DagID, strings.Join(got.Unknown, ", ")))
 		}
 	}
-	if got.Run == "" {
+	switch {
+	case got.Run != "":
+	case got.Newest.IsZero():
 		return sensor.Seen{Text: w.name() + " has no run"}, nil
+	default:
+		return sensor.Seen{Text: fmt.Sprintf("%s has no run, and its schedule has gone on to %s: that run was cleaned away, or never made, and only a backfill or a run by hand with this date would bring it",
+			w.name(), got.Newest.UTC().Format(time.RFC3339Nano))}, nil
 	}
 	states := map[string][]string{} // by who has it
 	who := "the run"

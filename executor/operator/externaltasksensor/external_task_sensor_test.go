@@ -2,6 +2,7 @@ package externaltasksensor_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,4 +158,22 @@ func TestWhatIsRefused(t *testing.T) {
 	f := operatortest.New(t, map[string]any{"external_dag_id": "other"})
 	f.ExternalStates = nil
 	require.Equal(t, "INVALID_ARGUMENT", externaltasksensor.New().Run(t.Context(), f.Task).Err.Code)
+}
+
+// A run that will not come by itself is waited for all the same, for somebody may
+// make it; the log and the letter of the timeout say what is the matter.
+func TestARunThatIsGoneIsTold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		newest time.Time
+		want   bool
+	}{{time.Time{}, false}, {operatortest.LogicalDate().Add(24 * time.Hour), true}} {
+		f := operatortest.New(t, map[string]any{"mode": "reschedule", "external_dag_id": "other"})
+		f.External = func(operator.ExternalQuery) (operator.ExternalStates, error) {
+			return operator.ExternalStates{Newest: c.newest}, nil
+		}
+		require.Equal(t, dag.OutcomeReschedule, externaltasksensor.New().Run(t.Context(), f.Task).Kind)
+		require.Contains(t, f.Output.String(), "DAG other at ")
+		require.Equal(t, c.want, strings.Contains(f.Output.String(), "was cleaned away, or never made"), f.Output.String())
+	}
 }
