@@ -77,12 +77,8 @@ func (s *Store) apply(ctx context.Context, results []dag.Result) ([]dag.ApplySta
 			return err
 		})
 	}
-	err := run()
-	if dialect.LostCommit(err) {
-		// Once more tells: what was applied is recognised by its attempt.
-		err = run()
-	}
-	if err != nil {
+	// Once more tells: what was applied is recognised by its attempt.
+	if err := againIfLost(run); err != nil {
 		return nil, err
 	}
 	return status, nil

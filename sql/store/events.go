@@ -203,5 +203,7 @@ func (s *Store) RenewEvents(ctx context.Context, owner string, ids []int64, leas
 // PutEvents stores events that go with no state change. One whose key is there
 // already is left alone.
 func (s *Store) PutEvents(ctx context.Context, events []dag.Event) error {
-	return s.write(ctx, "put events", func(ctx context.Context, t *tx) error { return t.insertEvents(ctx, events) })
+	return againIfLost(func() error {
+		return s.write(ctx, "put events", func(ctx context.Context, t *tx) error { return t.insertEvents(ctx, events) })
+	})
 }

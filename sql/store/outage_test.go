@@ -300,3 +300,25 @@ func TestEventsKeepTheirOrderAfterALostCommit(t *testing.T) {
 		}
 	}
 }
+
+// Events that go with no state change are put once more after a lost COMMIT: their
+// keys tell those that are there.
+func TestEventsArePutAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	for _, server := range sqltest.Servers(t) {
+		direct := open(t, server.DSN)
+		for i, dropAnswer := range []bool{true, false} {
+			s, proxy := cutOff(t, server.DSN, dropAnswer, 1)
+			proxy.Arm()
+			require.NoError(t, s.PutEvents(t.Context(), []dag.Event{{
+				DedupKey: fmt.Sprint(i), TaskInstanceKey: dag.TaskInstanceKey{DagID: "d", RunID: "r", TaskID: "a", MapIndex: -1}, Kind: dag.EventExecute,
+				Callback: dag.Callback{Name: "airlock.callbacks.log"},
+			}}))
+			require.Equal(t, 1, proxy.Cuts())
+			var n int
+			require.NoError(t, direct.DB().Reader().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM callback_event"))
+			require.Equal(t, i+1, n)
+			require.NoError(t, s.Close())
+		}
+	}
+}

@@ -262,6 +262,16 @@ func (s *Store) writeAsking(ctx context.Context, op string, asks bool, fn func(c
 	return nil
 }
 
+// againIfLost writes once more what may be written twice, where the answer to its
+// COMMIT was lost.
+func againIfLost(write func() error) error {
+	err := write()
+	if dialect.LostCommit(err) {
+		err = write()
+	}
+	return err
+}
+
 // explain names what was tried. Errors that carry their own words for the user
 // pass unchanged.
 func (s *Store) explain(op string, err error) error {

@@ -53,8 +53,10 @@ func (s *Store) wakeLate(ctx context.Context, ids []int64) {
 		return
 	}
 	slices.Sort(ids)
-	err := s.write(context.WithoutCancel(ctx), "wake runs", func(ctx context.Context, t *tx) error { return t.wakeRuns(ctx, slices.Compact(ids)) })
-	if err != nil {
+	ids = slices.Compact(ids)
+	if err := againIfLost(func() error {
+		return s.write(context.WithoutCancel(ctx), "wake runs", func(ctx context.Context, t *tx) error { return t.wakeRuns(ctx, ids) })
+	}); err != nil {
 		s.log.WarnContext(ctx, "runs that were being looked at may not learn that they can go on", "runs", ids, "error", err)
 	}
 }
