@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -116,12 +117,21 @@ func TestEveryCrashPointIsReached(t *testing.T) {
 	h.file("lone.yml", "lone:\n  schedule: null\n  tasks:\n    a: {operator: bash, bash_command: \"true\"}\n    b: {operator: bash, bash_command: \"true\", dependencies: [a]}\n")
 	h.start("standalone")
 	until(t, db, 1, "SELECT COUNT(*) FROM dag WHERE dag_id = 'lone'")
-	h.ok("dags", "trigger", "lone", "--run-id", "r")
-	for _, point := range crashPoints(t) {
-		require.Eventually(t, func() bool {
-			b, _ := os.ReadFile(trace)
-			return slices.ContainsFunc(strings.Split(string(b), "\n"), func(line string) bool { return hits(point, line) })
-		}, patience, pause, "nothing comes by %q", point)
+	// Which of the two schedulers sees a run first, and whether the one's own worker
+	// waits for work just then, is chance: runs come until each point was hit.
+	begun, left := time.Now(), crashPoints(t)
+	for n := 0; ; n++ {
+		b, _ := os.ReadFile(trace)
+		traced := strings.Split(string(b), "\n")
+		left = slices.DeleteFunc(left, func(point string) bool {
+			return slices.ContainsFunc(traced, func(line string) bool { return hits(point, line) })
+		})
+		if len(left) == 0 {
+			break
+		}
+		require.Less(t, time.Since(begun), patience, "nothing comes by %q", left)
+		h.ok("dags", "trigger", "lone", "--run-id", fmt.Sprint("r", n))
+		time.Sleep(pause)
 	}
 	h.checked()
 }
