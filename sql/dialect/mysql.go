@@ -101,7 +101,9 @@ func openMySQL(ctx context.Context, t target, o Options) (*DB, error) {
 		"SET NAMES utf8mb4 COLLATE utf8mb4_bin",
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		fmt.Sprintf("SET SESSION autocommit = 1, innodb_lock_wait_timeout = %d, time_zone = '+00:00',"+
-			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')", int(o.LockWait/time.Second)),
+			// What stands in such a comment is for MariaDB alone.
+			" sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES') /*M!100300 , idle_transaction_timeout = %d */",
+			int(o.LockWait/time.Second), int(o.IdleTransaction/time.Second)),
 	}, o.Together}), "mysql")
 	pool.SetMaxOpenConns(o.MaxConns)
 	pool.SetMaxIdleConns(o.MaxConns)

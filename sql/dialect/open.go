@@ -27,6 +27,12 @@ type Options struct {
 	// LockWait is how long a statement waits for a row lock before the
 	// transaction is rolled back and run again: whole seconds. Default 5 s.
 	LockWait time.Duration
+	// IdleTransaction is how long a MariaDB server waits for the next statement of a
+	// transaction before it ends the connection and undoes it: whole seconds. A
+	// process that stands still, or is cut off, then holds its locks no longer than
+	// that. Zero, and on servers that know no such limit (MySQL), as long as the
+	// connection stands.
+	IdleTransaction time.Duration
 	// BusyTimeout is how long a SQLite writer waits for the file. Default 10 s.
 	BusyTimeout time.Duration
 	// Create makes a SQLite file that is not there. Without it a missing file is

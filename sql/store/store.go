@@ -43,6 +43,12 @@ type Store struct {
 	audited doubles
 }
 
+// idleTransaction is how long a process may stand still within a transaction until
+// a MariaDB server undoes it. No transaction here waits for anything but the
+// server; one of a process that is stopped, or on a machine that is cut off, would
+// keep the reaper from the tasks that it held.
+const idleTransaction = time.Minute
+
 // change is one step of an instance's life.
 type change struct{ from, to dag.State }
 
@@ -57,6 +63,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	db, err := dialect.Open(ctx, dsn, dialect.Options{
 		Rand: o.Rand, MaxConns: o.MaxConns, ConnectTimeout: o.ConnectTimeout, Create: true, KeepStatements: true, Together: true, Log: o.Log, OnRepeat: o.OnRepeat,
+		IdleTransaction: idleTransaction,
 	})
 	if err != nil {
 		return nil, err
