@@ -237,6 +237,7 @@ func (w *Worker) task(in *Ending, renderer *render.Renderer, scratch, marker str
 			return in.trouble.note(ctx, err)
 		},
 		OpenInput:      func(ctx context.Context, hash string) error { return w.openInput(ctx, in, hash) },
+		SealedBefore:   func(ctx context.Context, hash string) (int64, error) { return w.sealedBefore(ctx, in, hash) },
 		Dir:            filepath.Join(w.o.DagsFolder, filepath.Dir(filepath.FromSlash(in.DAG.FileLoc))),
 		ScratchDir:     scratch,
 		Marker:         marker,

@@ -29,3 +29,15 @@ func (w *Worker) openInput(ctx context.Context, in *Ending, hash string) error {
 	fail.AssetSHA256, fail.Decided = hash, true
 	return fail
 }
+
+// sealedBefore looks for an open letter of the attempt's task about a media input.
+func (w *Worker) sealedBefore(ctx context.Context, in *Ending, hash string) (int64, error) {
+	if in.Claim.ID == 0 || in.Claim.Replaying {
+		return 0, nil
+	}
+	id, err := w.o.Store.OpenLetterOf(ctx, in.Claim.DagID, in.Claim.TaskID, hash)
+	if err != nil {
+		return 0, in.trouble.note(ctx, err)
+	}
+	return id, nil
+}

@@ -121,6 +121,9 @@ type WorkerStore interface {
 	// hash, so that its failures can be counted though the worker should die of
 	// it, and gives what has been counted so far.
 	OpenInput(ctx context.Context, l dag.Lease, assetSHA256 string) (dag.MediaInput, error)
+	// OpenLetterOf gives the id of the oldest open letter of a task, in any of its
+	// runs, about the media input with this hash; 0 for none.
+	OpenLetterOf(ctx context.Context, dagID, taskID, assetSHA256 string) (int64, error)
 	// SetProgress keeps how far running attempts are, for people to look at.
 	SetProgress(ctx context.Context, list []dag.TaskProgress) error
 	// NoteWorker keeps that a worker takes work, ForgetWorker that it takes no more.

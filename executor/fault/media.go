@@ -16,6 +16,7 @@ func mediaCodes() []Code {
 		{"INPUT_MISSING", permanent, "", "the media file does not exist", "check the path; a relative one starts at the DAG file's folder"},
 		{"INPUT_EMPTY", permanent, "", "the media file has no bytes", "it is the usual sign of an upload that has not finished; send the file again"},
 		{"INPUT_CHANGING", transient, "", "the media file changed while it was read", "let its producer rename the finished file into place"},
+		{CodeSealedBefore, dag.ClassPermanent, "", "no failure: with `skip_sealed` a file is skipped whose dead letter stands open", "replay, resolve or drop the letter"},
 		{"POISONED_INPUT", dag.ClassPoison, "", "this input has failed in too many attempts, of whatever task, and nobody opens it until it is released", "look at what failed, then run `airlock inputs release`"},
 		{"INPUT_TOO_LONG", permanent, "", "the input lasts longer than the profile allows", "raise the profile's max_duration, or look for a gap in the timestamps"},
 		{"NOT_MEDIA", permanent, "", "the file is not media that ffmpeg can read", "check what the producer sent under this name"},
@@ -60,6 +61,9 @@ func mediaCodes() []Code {
 // CodePoisonedInput is that of an attempt whose media input is not to be
 // opened any more.
 const CodePoisonedInput = "POISONED_INPUT"
+
+// CodeSealedBefore is that of a skip: the file's dead letter stands open.
+const CodeSealedBefore = "SEALED_BEFORE"
 
 // BlamesInput tells whether a failure may be the media input's own fault, so
 // that it counts towards the limit past which nobody opens that input: damage,

@@ -88,6 +88,10 @@ type Task struct {
 	// failure of the attempt is counted against the input from then on. Each call
 	// replaces the one before.
 	OpenInput func(ctx context.Context, assetSHA256 string) error
+	// SealedBefore gives the id of an open dead letter of this task, in any of its
+	// runs, about the media file with this hash; 0 for none, and where the attempt
+	// is a letter's replay.
+	SealedBefore func(ctx context.Context, assetSHA256 string) (letter int64, err error)
 	// Dir is the folder of the DAG's file, absolute: relative paths in a step
 	// start here.
 	Dir string

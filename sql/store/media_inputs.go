@@ -82,6 +82,20 @@ func (s *Store) OpenInput(ctx context.Context, l dag.Lease, assetSHA256 string) 
 	return out, err
 }
 
+// OpenLetterOf implements executor.WorkerStore.
+func (s *Store) OpenLetterOf(ctx context.Context, dagID, taskID, assetSHA256 string) (int64, error) {
+	var ids []int64
+	err := s.db.Reader().SelectContext(ctx, &ids, `SELECT id FROM dead_letter WHERE dag_id = ? AND task_id = ? AND asset_sha256 = ?
+ AND status IN ('sealed', 'quarantined', 'replaying') ORDER BY id LIMIT 1`, dagID, taskID, assetSHA256)
+	if err != nil {
+		return 0, fmt.Errorf("look for the letter of a media input: %w", err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return ids[0], nil
+}
+
 // countInputs counts failed attempts against their inputs, in the transaction
 // that writes the failures.
 func (t *tx) countInputs(ctx context.Context, good []settled) error {

@@ -45,6 +45,26 @@ func testMediaInputs(t *testing.T, b *bundle) {
 	}
 	b.apply(results...)
 	b.apply(results...) // once more: a lost answer counts nothing twice
+	letterOf := func(dagID, taskID, hash string) int64 {
+		id, err := b.s.OpenLetterOf(ctx, dagID, taskID, hash)
+		require.NoError(t, err)
+		return id
+	}
+	key := claims[0].TaskInstanceKey
+	letters, err := b.s.Letters(ctx, dag.LetterFilter{DagID: key.DagID, TaskID: key.TaskID})
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Equal(t, letters[0].ID, letterOf(key.DagID, key.TaskID, bad))
+	require.Zero(t, letterOf(key.DagID, key.TaskID, other))
+	require.Zero(t, letterOf(key.DagID, "other", bad))
+	require.Zero(t, letterOf("other", key.TaskID, bad))
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{letters[0].ID}}, dag.ActQuarantine, "because", "cli:ann", nil)
+	require.NoError(t, err)
+	require.Equal(t, letters[0].ID, letterOf(key.DagID, key.TaskID, bad))
+	_, err = b.s.ActOnLetters(ctx, dag.LetterFilter{IDs: []int64{letters[0].ID}}, dag.ActResolve, "because", "cli:ann", nil)
+	require.NoError(t, err)
+	require.Zero(t, letterOf(key.DagID, key.TaskID, bad), "it does not stand open")
+
 	got := b.openInput(claims[3], bad)
 	require.Equal(t, 2, got.Failures)
 	require.Equal(t, "STALLED", got.LastErrorCode)

@@ -32,6 +32,8 @@ type Fixture struct {
 	External func(operator.ExternalQuery) (operator.ExternalStates, error)
 	// Lost makes StillMine say that the lease is gone.
 	Lost bool
+	// OpenLetter is what SealedBefore gives.
+	OpenLetter int64
 	// Gate, when set, is what OpenInput says.
 	Gate func(assetSHA256 string) error
 
@@ -76,6 +78,7 @@ func New(t testing.TB, args map[string]any) *Fixture {
 		ExternalStates: f.externalStates,
 		StillMine:      f.stillMine,
 		OpenInput:      f.openInput,
+		SealedBefore:   func(context.Context, string) (int64, error) { return f.OpenLetter, nil },
 		Dir:            t.TempDir(),
 		ScratchDir:     t.TempDir(),
 		Marker:         "test-" + ids.NewID(),

@@ -62,6 +62,7 @@ func (o *Operator) Spec() dag.OperatorSpec {
 		Fields: []dag.Field{
 			{Name: "path", Type: dag.FieldString, Required: true, Templated: true, Mappable: true, Doc: "The file to look into; a relative path starts at the DAG file's folder."},
 			{Name: "require", Type: dag.FieldString, Enum: []string{requireAny, requireVideo, requireAudio}, Default: requireAny, Templated: true, Mappable: true, Doc: "What the file must have: video, audio, or any of them. A cover picture is no video."},
+			mediafile.SkipSealed(),
 			{Name: "ffmpeg", Type: dag.FieldString, Templated: true, Doc: "The ffmpeg program, by name or path."},
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},
@@ -74,6 +75,9 @@ func (o *Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 	rec, err := o.look(ctx, t)
 	if err == nil {
 		return dag.Success(rec)
+	}
+	if out, skipped := mediafile.Skipped(t, err); skipped {
+		return out
 	}
 	fail := asTaskError(ctx, err)
 	if rec != nil && fail.AssetSHA256 == "" {
@@ -99,6 +103,11 @@ func (o *Operator) look(ctx context.Context, t *operator.Task) (*Record, error) 
 	rec := &Record{Path: path, AssetSHA256: in.SHA256, Size: in.Size, Streams: []ffmpeg.Stream{}, Chapters: []ffmpeg.Chapter{}, Warnings: []string{}}
 	if err != nil {
 		return rec, err
+	}
+	if in.Size > 0 { // all empty files have one content, and each is another's loss
+		if err := mediafile.AskSealed(ctx, t, in.SHA256); err != nil {
+			return rec, err
+		}
 	}
 	if fail := in.Refuse(); fail != nil {
 		return rec, fail

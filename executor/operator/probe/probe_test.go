@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/airlock-dag/airlock/dag"
+	"github.com/airlock-dag/airlock/executor/fault"
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/operator"
 	"github.com/airlock-dag/airlock/executor/operator/operatortest"
@@ -175,4 +176,30 @@ func TestStepRulesAreAsked(t *testing.T) {
 	f.Def.RetryOn = []dag.ErrorRule{{Codes: []string{"INPUT_EMPTY"}}}
 	out := (&probe.Operator{}).Run(t.Context(), f.Task)
 	require.Equal(t, dag.ClassTransient, out.Err.Class)
+}
+
+// With skip_sealed a file whose letter stands open is passed over, whatever is wrong
+// with it; without the key, and without a letter, it fails as ever.
+func TestAFileWhoseLetterStandsOpenIsSkipped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file   string
+		skip   bool
+		letter int64
+		want   dag.OutcomeKind
+	}{
+		{"text_as.mp4", true, 12, dag.OutcomeSkipped}, {"truncated_no_moov.mp4", true, 12, dag.OutcomeSkipped},
+		{"text_as.mp4", false, 12, dag.OutcomeFailed}, {"text_as.mp4", true, 0, dag.OutcomeFailed},
+		{"zero_byte.mp4", true, 12, dag.OutcomeFailed}, // another empty file would be taken for the same
+	} {
+		f := operatortest.New(t, map[string]any{"path": media(t, c.file), "skip_sealed": c.skip})
+		f.OpenLetter = c.letter
+		out := (&probe.Operator{}).Run(t.Context(), f.Task)
+		require.Equal(t, c.want, out.Kind, "%+v", c)
+		if c.want == dag.OutcomeSkipped {
+			require.Equal(t, fault.CodeSealedBefore, out.Err.Code)
+			require.Contains(t, out.Err.Message, "dead letter 12")
+			require.Contains(t, f.Output.String(), "dead letter 12")
+		}
+	}
 }

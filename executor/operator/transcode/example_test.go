@@ -55,6 +55,18 @@ func TestExampleInbox(t *testing.T) {
 			require.Equal(t, dag.OutcomeFailed, out.Kind)
 			require.Equal(t, code, out.Err.Code, "%v", out.Err)
 			require.Equal(t, dag.ClassPermanent, out.Err.Class)
+
+			// In the next run, while the letter stands open.
+			if f.Args["skip_sealed"], f.OpenLetter = true, 7; f.Args["profile"] == nil {
+				out = (&probestep.Operator{}).Run(t.Context(), f.Task)
+			} else {
+				out = step().Run(t.Context(), f.Task)
+			}
+			if code == "INPUT_EMPTY" {
+				require.Equal(t, dag.OutcomeFailed, out.Kind)
+				return
+			}
+			require.Equal(t, dag.OutcomeSkipped, out.Kind, "%v", out.Err)
 		})
 	}
 

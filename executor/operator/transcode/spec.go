@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-dag/airlock/dag"
 	"github.com/airlock-dag/airlock/executor/fault"
+	"github.com/airlock-dag/airlock/executor/operator/mediafile"
 )
 
 // Values of the step's keys.
@@ -68,6 +69,7 @@ func (o *Operator) Spec() dag.OperatorSpec {
 			{Name: "max_frames", Type: dag.FieldInt, Default: 0, Templated: true, Doc: "The most video frames; 0 for ten times what the input declares and 1000."},
 			{Name: "min_free", Type: dag.FieldInt, Default: defaultMinFree, Templated: true, Doc: "Bytes that must stay free on the target's file system besides the expected output."},
 			{Name: "realtime", Type: dag.FieldBool, Default: false, Doc: "Read the input no faster than it plays, to leave the machine to others."},
+			mediafile.SkipSealed(),
 			{Name: "ffmpeg", Type: dag.FieldString, Templated: true, Doc: "The ffmpeg program, by name or path."},
 			{Name: "ffprobe", Type: dag.FieldString, Templated: true, Doc: "The ffprobe program, by name or path."},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/airlock-dag/airlock/executor/ffmpeg"
 	"github.com/airlock-dag/airlock/executor/gpu"
 	"github.com/airlock-dag/airlock/executor/operator"
+	"github.com/airlock-dag/airlock/executor/operator/mediafile"
 )
 
 // Operator is the transcode operator; New makes one.
@@ -83,6 +84,9 @@ func (o *Operator) Run(ctx context.Context, t *operator.Task) dag.Outcome {
 	res, err := a.run(ctx)
 	if err == nil {
 		return dag.Success(res)
+	}
+	if out, skipped := mediafile.Skipped(t, err); skipped {
+		return out
 	}
 	fail = a.taskError(ctx, err)
 	fail.AssetSHA256 = cmp.Or(fail.AssetSHA256, a.sha256)
@@ -218,6 +222,9 @@ func (a *attempt) result(out target, m *Manifest) *Result {
 
 // produce encodes, verifies and publishes. The key's lock is held.
 func (a *attempt) produce(ctx context.Context, in ffmpeg.Input, out target, want wanted) (*Result, error) {
+	if err := mediafile.AskSealed(ctx, a.t, in.SHA256); err != nil {
+		return nil, err
+	}
 	removed, err := out.removeLeftovers()
 	if err != nil {
 		return nil, err
