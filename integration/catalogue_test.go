@@ -71,7 +71,7 @@ func (c catalogue) once() map[string]string {
 // good and broken films: into its folder, then into a bucket, then again.
 func TestCatalogueExample(t *testing.T) {
 	t.Parallel()
-	c := newCatalogue(t, newHouse(t))
+	c := newCatalogue(t, newHouse(t, unhurried))
 	published := filepath.Join(c.dags, "transcode_catalogue", "published", "h264-720p")
 	said := c.once()
 	require.Equal(t, "5", said["assets in"])
@@ -114,7 +114,7 @@ func TestCatalogueExample(t *testing.T) {
 func TestCatalogueOnMariaDB(t *testing.T) {
 	t.Parallel()
 	dsn := sqltest.MariaDB(t)
-	c := newCatalogue(t, newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn))
+	c := newCatalogue(t, newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, unhurried))
 	c.ok("db", "migrate")
 	require.Equal(t, "2", c.once()["uploaded"])
 	c.answers(open(t, dsn))

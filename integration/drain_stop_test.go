@@ -26,14 +26,14 @@ func TestADrainIsStoppedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t)
+		h := newHouse(t, unhurried)
 		h.ok("db", "migrate")
 		stopDrain(t, h, h.db(), "standalone")
 	})
 	t.Run("mariadb", func(t *testing.T) {
 		t.Parallel()
 		dsn := sqltest.MariaDB(t)
-		h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn)
+		h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, unhurried)
 		h.ok("db", "migrate")
 		stopDrain(t, h, open(t, dsn), "standalone")
 	})

@@ -17,7 +17,7 @@ const everySecond = `"* * * * * *"`
 
 func TestStandaloneSchedulesByCron(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, unhurried)
 	h.file("tick.yml", `
 tick:
   schedule: `+everySecond+`
@@ -40,7 +40,7 @@ tick:
 
 func TestBrokenFileLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, unhurried)
 	good := "good:\n  schedule: " + everySecond + "\n  tasks:\n    a: {operator: bash, bash_command: \"true\"}\n"
 	other := strings.ReplaceAll(good, "good", "other")
 	h.file("good.yml", good)
@@ -155,7 +155,7 @@ ends:
 // back with no attempt spent.
 func TestTermDrains(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=8s")
+	h := newHouse(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=8s", unhurried)
 	gate := filepath.Join(h.home, "gate")
 	h.file("drain.yml", fmt.Sprintf(`
 drain:
@@ -187,7 +187,7 @@ drain:
 // is written when the budget is used up.
 func TestRetriesThenSeal(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, unhurried)
 	h.file("again.yml", `
 again:
   schedule: null
@@ -212,7 +212,7 @@ again:
 // and the list of runs says that one failed.
 func TestCleanUpStepDoesNotHideTheFailure(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, unhurried)
 	said := filepath.Join(filepath.Dir(h.dags), "said")
 	h.file("leaf.yml", fmt.Sprintf(`
 cleanup_leaf:

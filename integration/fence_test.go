@@ -109,7 +109,7 @@ func TestClocksOfMachinesMayDiffer(t *testing.T) {
 	bin, err := crashBuild()
 	require.NoError(t, err)
 	dsn := sqltest.MariaDB(t)
-	h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, "AIRLOCK__WORKER__CONCURRENCY=2")
+	h := newHouse(t, "AIRLOCK__DATABASE__DSN="+dsn, "AIRLOCK__WORKER__CONCURRENCY=2", unhurried)
 	h.bin = bin
 	var tasks strings.Builder
 	for i := range 12 {

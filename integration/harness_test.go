@@ -58,6 +58,10 @@ type house struct {
 	env  []string
 }
 
+// unhurried are leases for a test in which no process that works is killed: a
+// machine that lets nobody run for three seconds takes nothing from anybody.
+const unhurried = "AIRLOCK__WORKER__LEASE_DURATION=30s"
+
 // newHouse makes an installation with short leases, so that what a killed
 // process held comes back within seconds.
 func newHouse(t testing.TB, env ...string) *house {

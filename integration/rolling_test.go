@@ -48,7 +48,7 @@ func (p *process) took(from, to string) (time.Duration, bool) {
 // no date is left out, and no attempt is spent on it.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	h, db := fleet(t, "AIRLOCK__WORKER__CONCURRENCY=4")
+	h, db := fleet(t, "AIRLOCK__WORKER__CONCURRENCY=4", unhurried)
 	ledger := filepath.Join(h.home, "ledger")
 	h.file("rolling.yml", fmt.Sprintf(rollingFile, time.Now().UTC().Format(time.RFC3339), ledger))
 	roles := []string{"scheduler", "scheduler", "worker", "worker", "worker"}

@@ -38,7 +38,7 @@ func running(t *testing.T, env ...string) (*house, *process) {
 // back with nothing spent. The next process runs it again.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
-	h, p := running(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=1s")
+	h, p := running(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=1s", unhurried)
 	require.Zero(t, p.term(t))
 	require.Contains(t, p.log.tail(1<<20), "running tasks may finish")
 	require.Contains(t, p.log.tail(1<<20), "handed back")
@@ -51,7 +51,7 @@ func TestSIGTERMDrains(t *testing.T) {
 // TestASecondSIGTERMEndsAtOnce: the drain limit is an hour, and nobody waits for it.
 func TestASecondSIGTERMEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	h, p := running(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=1h")
+	h, p := running(t, "AIRLOCK__WORKER__DRAIN_TIMEOUT=1h", unhurried)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Eventually(t, func() bool { return strings.Contains(p.log.tail(1<<20), "running tasks may finish") }, patience, pause)
 	require.False(t, p.dead(), "one signal waits for what runs")
