@@ -42,23 +42,11 @@ func (w *Worker) notice(ctx context.Context) {
 }
 
 // What waits in a queue for shorter than unservedFor may have its worker on the way.
-const (
-	unservedFirst = 15 * time.Second
-	unservedEvery = time.Minute
-	unservedFor   = 10 * time.Second
-)
+const unservedFor = 10 * time.Second
 
-// tellUnserved says, once a minute, which queues no living worker takes from though
-// tasks wait in them.
+// tellUnserved says which queues no living worker takes from though tasks wait in
+// them.
 func (s *Scheduler) tellUnserved(ctx context.Context) {
-	now := s.o.Clock.Now()
-	if s.unserved.IsZero() {
-		s.unserved = now.Add(unservedFirst)
-	}
-	if s.o.OnlyRun != 0 || now.Before(s.unserved) && s.unserved.Sub(now) <= unservedEvery {
-		return
-	}
-	s.unserved = now.Add(unservedEvery)
 	list, err := s.o.Store.Unserved(ctx, unservedFor)
 	if err != nil { // the next pass will say so
 		return

@@ -20,6 +20,7 @@ type board struct {
 	SchedulerStore
 	WorkerStore
 	said     chan string
+	woke     chan time.Duration
 	unserved []dag.UnservedQueue
 }
 
@@ -36,6 +37,11 @@ func (b *board) ForgetWorker(ctx context.Context, id string) error {
 func (b *board) Unserved(_ context.Context, queuedFor time.Duration) ([]dag.UnservedQueue, error) {
 	b.said <- "asked for " + queuedFor.String()
 	return b.unserved, nil
+}
+
+func (b *board) WakeAsleep(_ context.Context, unchanged time.Duration) (int, error) {
+	b.woke <- unchanged
+	return 1, nil
 }
 
 // Both interfaces have these; nothing here asks for them.
@@ -66,23 +72,28 @@ func TestAWorkerSaysThatItIsThere(t *testing.T) {
 	require.Empty(t, b.said, "a test run's worker serves nobody")
 }
 
-func TestTheSchedulerTellsOfQueuesThatNobodyServes(t *testing.T) {
+// A round tells of queues that nobody serves, and wakes what is asleep.
+func TestTheSchedulerGoesItsRounds(t *testing.T) {
 	t.Parallel()
 	clock := dagtest.NewClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	var log bytes.Buffer
-	b := &board{said: make(chan string, 10), unserved: []dag.UnservedQueue{{Queue: "gpu", Tasks: 3, Workers: 2}, {Queue: "io", Tasks: 1}}}
+	b := &board{said: make(chan string, 10), woke: make(chan time.Duration, 10), unserved: []dag.UnservedQueue{{Queue: "gpu", Tasks: 3, Workers: 2}, {Queue: "io", Tasks: 1}}}
 	s := NewScheduler(SchedulerOptions{Store: b, Clock: clock, Warnings: slog.New(slog.NewTextHandler(&log, nil))})
 	look := func(d time.Duration) int {
 		clock.Advance(d)
-		s.tellUnserved(t.Context())
+		s.rounds(t.Context())
 		n := len(b.said)
+		require.Len(t, b.woke, n)
 		for range n {
 			require.Equal(t, "asked for 10s", <-b.said)
+			require.Equal(t, time.Minute, <-b.woke)
+			require.Len(t, s.o.Wake, 1, "the runs that it woke are to be looked at")
+			<-s.o.Wake
 		}
 		return n
 	}
 	require.Zero(t, look(0), "a worker of this start may be on its way")
-	require.Equal(t, 1, look(unservedFirst))
+	require.Equal(t, 1, look(firstRound))
 	require.Contains(t, log.String(), "3 tasks wait in the queue gpu, and no living worker takes from it")
 	require.Contains(t, log.String(), "airlock worker --queues gpu")
 	require.Contains(t, log.String(), "1 task waits in the queue io")

@@ -113,7 +113,7 @@ type Scheduler struct {
 	moved   bool      // the last pass had runs to look at
 	limit   int       // how many runs the next pass looks at
 
-	unserved time.Time // when to tell next of queues that nobody serves
+	round time.Time // when the next round is due
 
 	beside *Worker     // of the same process; nil without one
 	alone  bool        // its last pass failed: the next one is made without it
@@ -156,7 +156,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 			failures = 0
 		}
 		if err == nil {
-			s.tellUnserved(ctx)
+			s.rounds(ctx)
 		}
 		if busy && err == nil {
 			continue

@@ -78,6 +78,9 @@ type SchedulerStore interface {
 	// Unserved lists the queues in which instances have been queued for some time,
 	// and from which no living worker takes.
 	Unserved(ctx context.Context, queuedFor time.Duration) ([]dag.UnservedQueue, error)
+	// WakeAsleep lets the next pass look at runs that may go on, that nobody is to
+	// look at and that have not changed for some time, and gives how many.
+	WakeAsleep(ctx context.Context, unchanged time.Duration) (int, error)
 	XComReader
 }
 
