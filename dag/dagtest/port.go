@@ -1,6 +1,7 @@
 package dagtest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -18,15 +19,22 @@ const (
 // connections and for servers that ask for any, so that nobody gets it by chance
 // before the server does, or while that is away and comes back.
 func FreePort() (int, error) {
-	var err error
 	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, l.Close()
+		if port := firstPort + rand.IntN(lastPort-firstPort); !listens(port) {
+			return port, nil
 		}
 	}
-	return 0, err
+	return 0, errors.New("somebody listens on each of a hundred ports")
+}
+
+// listens tells whether somebody listens on a port. Whoever listens on it to see
+// has it for a moment longer, in a child that is started meanwhile.
+func listens(port int) bool {
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }
 
 // NobodyListens gives an address of this machine that refuses connections as
@@ -43,5 +51,10 @@ func NobodyListens(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	other, err := l.Accept() // a connection that nobody accepts is reset with the listener
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
 	return c.LocalAddr().String()
 }
