@@ -124,7 +124,8 @@ func together(ctx context.Context, db *dialect.DB, tx *sqlx.Tx, asks bool, list 
 	if err != nil {
 		return err
 	}
-	return rows.Close()
+	defer func() { _ = rows.Close() }()
+	return nil
 }
 
 func adds(ids ...int) []dialect.Statement {

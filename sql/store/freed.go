@@ -50,9 +50,9 @@ func (s *Store) freed(ctx context.Context, p dag.ClaimParams, report *dag.Schedu
 		}
 		return claims, nil
 	}
-	if err != nil { // it is as it was
+	if err != nil {
 		report.Left = true
-		return nil, nil
+		return nil, nil //nolint:nilerr // nothing has changed, and Left says that somebody has to look
 	}
 	report.Queued += queued
 	report.NeverFit = append(report.NeverFit, never...)
