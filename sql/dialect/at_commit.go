@@ -50,12 +50,16 @@ func (d *DB) AtCommit(ctx context.Context, x sqlx.ExecerContext, list []Statemen
 // takes in one packet, however its values are written.
 const maxAtCommit = 64 << 10
 
-// mustMatch fails with error 1242 (ER_SUBQUERY_NO_1_ROW: a subquery of more than
-// one row) unless the statement before it matched so many rows. There is no plain
-// statement that fails on a condition, and a DO goes on after an error on MariaDB.
-const mustMatch = "SET @airlock_matched = (SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE ROW_COUNT() <> "
+// mustMatch fails with error 1690 (ER_DATA_OUT_OF_RANGE) unless the statement before
+// it matched so many rows: to the largest number there is it adds one. No plain
+// statement fails on a condition; a subquery with too many rows costs several times as much.
+const mustMatch = "SET @airlock_matched = 18446744073709551615 + (ROW_COUNT() <> "
 
-const errSubqueryRows = 1242
+// otherRows tells whether an error is that of mustMatch.
+func otherRows(err error) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && refused.Number == 1690 && strings.Contains(strings.ToLower(refused.Message), "row_count()")
+}
 
 // withCommit marks a text that waits for COMMIT.
 type withCommit struct{}
@@ -95,11 +99,10 @@ func (t togetherTx) Commit() error {
 	if back := t.end("ROLLBACK", nil); back != nil {
 		_ = t.c.Close() // it is not valid any more, and the pool drops it
 	}
-	var refused *mysql.MySQLError
 	switch {
 	case notSent(err):
 		return errNotAtCommit
-	case errors.As(err, &refused) && refused.Number == errSubqueryRows:
+	case otherRows(err):
 		return ErrOtherRows
 	default:
 		return err
